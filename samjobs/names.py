@@ -18,6 +18,7 @@ class Reason(StrEnum):
     SHARDS_DEAD = "ShardsDead"
     CANCELLED_BY_USER = "CancelledByUser"
     SUPERSEDED = "Superseded"
+    INVALID_INPUT = "InvalidInput"
     SUSPENDED_BY_USER = "SuspendedByUser"
     RESUMED_BY_USER = "ResumedByUser"
     RETRIED_BY_USER = "RetriedByUser"
@@ -41,6 +42,7 @@ class Reason(StrEnum):
     MODEL_CHANGED = "ModelChanged"
     OUTPUT_MISSING = "OutputMissing"
     FORCED = "Forced"
+    FAILED_BEFORE = "FailedBefore"
     IMAGE_ERROR = "ImageError"
 
 
@@ -49,6 +51,7 @@ RECORDS_DIR = "records"
 RESULTS_FILE = "results.jsonl"
 FAILURES_FILE = "failures.jsonl"
 COCO_FILE = "annotations.coco.json"
+CLASSES_FILE = "yolo-seg/classes.txt"
 SUMMARY_FILE = "summary.json"
 
 DEFAULT_TENANT = "default"

@@ -48,6 +48,9 @@ class Model(BaseModel):
 AnyModel = TypeVar("AnyModel", bound=Model)
 
 
+UNNAMED = "object"  # label of what was found by a box or a click that has none
+
+
 class Mode(StrEnum):
     """What a prompt means."""
 
@@ -104,9 +107,7 @@ class TextPrompt(Model):
 class BoxPrompt(Model):
     """A box. In find_all an exemplar (like this, or not like this); in inside_box the object's frame."""
 
-    xyxy: tuple[Finite, Finite, Finite, Finite] = Field(
-        description="x0, y0, x1, y1 in pixels of the upright photo."
-    )
+    xyxy: tuple[Finite, Finite, Finite, Finite] = Field(description="x0, y0, x1, y1 in pixels of the upright photo.")
     positive: bool = Field(True, description="False: nothing like this. Only in find_all.")
     label: Phrase | None = Field(None, description="Class name in the results.")
 
@@ -168,13 +169,31 @@ class Images(Model):
         None, min_length=1, max_length=100, description="A short list; longer ones go into a manifest."
     )
     manifest: Uri | None = Field(None, description="JSON Lines file, one {image, prompts} a line.")
+    boxes: Uri | None = Field(
+        None, description="CSV or JSON file of boxes per image below the prefix; others are left out."
+    )
+    points: Uri | None = Field(None, description="CSV or JSON file of clicks per image below the prefix.")
 
     @model_validator(mode="after")
     def _exactly_one(self) -> Self:
         given = [name for name in ("prefix", "list", "manifest") if getattr(self, name) is not None]
         if len(given) != 1:
             raise ValueError(f"exactly one of prefix, list, manifest is needed, not {given or 'none'}")
+        if self.prompts_file is not None and self.prefix is None:
+            raise ValueError("boxes and points files go with a prefix; lists and manifests bring their own prompts")
+        if self.boxes is not None and self.points is not None:
+            raise ValueError("boxes and points are for different modes: give one of them")
         return self
+
+    @property
+    def prompts_file(self) -> str | None:
+        """The file of boxes or points, where there is one."""
+        return self.boxes or self.points
+
+    @property
+    def bring_prompts(self) -> bool:
+        """Whether images may have prompts of their own."""
+        return self.manifest is not None or self.prompts_file is not None or any(i.prompts for i in self.list or ())
 
 
 class Thresholds(Model):
@@ -202,6 +221,9 @@ class Output(Model):
 
     uri: Uri = Field(description="Folder or URL prefix.")
     formats: tuple[Format, ...] = Field((), max_length=len(Format), description="Written beside the records.")
+    classes: tuple[Phrase, ...] = Field(
+        (), max_length=10_000, description="Class names in the order of yolo-seg's indices; the phrases otherwise."
+    )
 
     @field_validator("formats")
     @classmethod
@@ -235,9 +257,7 @@ class JobSpec(Model):
     thresholds: Thresholds = Field(Thresholds(), description="Which instances are kept.")
     output: Output = Field(description="Where results go.")
     engine: Literal["sam3", "sam3-meta", "opencv"] = Field("sam3", description="What segments.")
-    model: Uri | None = Field(
-        None, description="Path or hub id of the weights; left out: the engine's own setting."
-    )
+    model: Uri | None = Field(None, description="Path or hub id of the weights; left out: the engine's own setting.")
     revision: str | None = Field(None, max_length=128, description="Revision of a hub model.")
     region: Name = Field(DEFAULT_REGION, description="Whose workers take it.")
     priority: int = Field(0, ge=-1000, le=1000, description="Higher goes first.")
@@ -246,9 +266,7 @@ class JobSpec(Model):
     retry_policy: RetryPolicy = Field(RetryPolicy())
     failure_policy: FailurePolicy = Field(FailurePolicy())
     suspend: bool = Field(False, description="Accepted but not started until this is false.")
-    not_before: AwareDatetime | None = Field(
-        None, description="Not started before this time (with its zone)."
-    )
+    not_before: AwareDatetime | None = Field(None, description="Not started before this time (with its zone).")
     active_deadline_seconds: int | None = Field(
         None, ge=1, description="Failed when not finished by then, from creation."
     )
@@ -271,15 +289,15 @@ class JobSpec(Model):
         own = [item.prompts for item in self.images.list or () if item.prompts is not None]
         for prompts in (self.prompts, *own):
             check_prompts(prompts, self.mode)
-        if self.images.manifest is None:
+        if self.images.boxes is not None and self.mode is Mode.POINT:
+            raise ValueError(f"images.boxes does not go with mode point, which needs {NEEDED[Mode.POINT]}")
+        if self.images.points is not None and self.mode is not Mode.POINT:
+            raise ValueError(f"images.points does not go with mode {self.mode.value}, which needs {NEEDED[self.mode]}")
+        if self.images.manifest is None and self.images.prompts_file is None:
             without = self.images.prefix is not None or any(i.prompts is None for i in self.images.list or ())
             if without and self.prompts.empty:
                 raise ValueError(f"prompts is empty: mode {self.mode.value} needs {NEEDED[self.mode]}")
-        many = (
-            self.images.prefix is not None
-            or self.images.manifest is not None
-            or len(self.images.list or ()) > 1
-        )
+        many = self.images.prefix is not None or self.images.manifest is not None or len(self.images.list or ()) > 1
         if many and (self.prompts.boxes or self.prompts.points):
             raise ValueError(
                 "prompts.boxes and prompts.points belong to one image: give them per image in images.list or a manifest"
@@ -290,12 +308,17 @@ class JobSpec(Model):
         """Hash of the whole request. Equal keys ask for the same work at the same place."""
         return _digest(self.model_dump(mode="json", exclude={"resume", "dedupe", "suspend", "priority"}))
 
-    def config_hash(self) -> str:
-        """Hash of what decides an image's results, besides its bytes, its own prompts and the model's bytes."""
-        included = {"mode", "prompts", "thresholds", "engine"}
-        return _digest(
-            self.model_dump(mode="json", include=included) | {"formats": list(self.output.formats)}
-        )
+    def config_hash(self, own: Prompts | None = None) -> str:
+        """Hash of what decides an image's results, besides its bytes and the model's: `own` are its own prompts."""
+        included = {"mode", "thresholds", "engine"}
+        data = self.model_dump(mode="json", include=included)
+        prompts = self.prompts_for(own).model_dump(mode="json")
+        return _digest(data | {"prompts": prompts, "formats": list(self.output.formats), "classes": self.classes()})
+
+    def classes(self) -> tuple[str, ...]:
+        """Class names in the order of yolo-seg's indices."""
+        named = [text.label or text.text for text in self.prompts.text]
+        return self.output.classes or tuple(dict.fromkeys(named)) or (UNNAMED,)
 
     def prompts_for(self, own: Prompts | None) -> Prompts:
         """The prompts of one image: its own, or the job's."""
@@ -322,19 +345,10 @@ def check_prompts(prompts: Prompts, mode: Mode) -> None:
     }[mode]
     for field in unfit:
         if getattr(prompts, field):
-            raise ValueError(
-                f"prompts.{field} does not go with mode {mode.value}, which needs {NEEDED[mode]}"
-            )
+            raise ValueError(f"prompts.{field} does not go with mode {mode.value}, which needs {NEEDED[mode]}")
     if mode is Mode.INSIDE_BOX and not all(box.positive for box in prompts.boxes):
-        raise ValueError(
-            "prompts.boxes: a negative box only means something in find_all; leave out positive: false"
-        )
-    if (
-        mode is Mode.FIND_ALL
-        and prompts.boxes
-        and not prompts.text
-        and not any(b.positive for b in prompts.boxes)
-    ):
+        raise ValueError("prompts.boxes: a negative box only means something in find_all; leave out positive: false")
+    if mode is Mode.FIND_ALL and prompts.boxes and not prompts.text and not any(b.positive for b in prompts.boxes):
         raise ValueError("prompts.boxes are all negative: add text or a positive exemplar box")
 
 

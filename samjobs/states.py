@@ -44,9 +44,7 @@ SHARD_TRANSITIONS: Mapping[ShardState, frozenset[ShardState]] = {
     # back to queued when its message or its process is gone before the start
     ShardState.DISPATCHED: frozenset({ShardState.RUNNING, ShardState.QUEUED, ShardState.CANCELLED}),
     # back to queued when drained, when the lease is lost, or after a transient error
-    ShardState.RUNNING: frozenset(
-        {ShardState.SUCCEEDED, ShardState.DEAD, ShardState.QUEUED, ShardState.CANCELLED}
-    ),
+    ShardState.RUNNING: frozenset({ShardState.SUCCEEDED, ShardState.DEAD, ShardState.QUEUED, ShardState.CANCELLED}),
     ShardState.SUCCEEDED: frozenset({ShardState.QUEUED}),  # a person retries its failed images
     ShardState.DEAD: frozenset({ShardState.QUEUED, ShardState.CANCELLED}),  # a person retries or purges it
     ShardState.CANCELLED: frozenset(),

@@ -77,9 +77,7 @@ def _ended(counts: JobCounts, max_failed_images: int | None) -> JobVerdict:
             f"{counts.images_failed} images failed, more than maxFailedImages {max_failed_images}",
         )
     if counts.images_failed and counts.images_failed == counts.images_total:
-        return JobVerdict(
-            JobState.FAILED, Reason.ALL_IMAGES_FAILED, f"all {counts.images_total} images failed"
-        )
+        return JobVerdict(JobState.FAILED, Reason.ALL_IMAGES_FAILED, f"all {counts.images_total} images failed")
     return JobVerdict(JobState.SUCCEEDED, Reason.COMPLETED, _progress(counts))
 
 

@@ -1,1 +1,16 @@
-""""""
+"""Everything SQL: nothing outside this package knows SQLAlchemy.
+
+    store = connect("sqlite:///jobs.db")
+    migrate(store)
+    with store.begin() as conn:
+        jobs.submit(conn, spec)
+
+`engine` connects and begins, `tables` says what is stored, `transitions` is the only code that writes a state;
+`jobs`, `retrying`, `shards`, `images`, `workers` are the named queries per table, `views` reads for people.
+Connections are opaque outside; rows come out as the frozen dataclasses of `rows`.
+"""
+
+from samjobs.store.engine import Connection, Store, connect, now
+from samjobs.store.migrations import check_schema, migrate
+
+__all__ = ["Connection", "Store", "check_schema", "connect", "migrate", "now"]

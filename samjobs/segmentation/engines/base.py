@@ -90,9 +90,7 @@ class Candidates:
 
     scores: Float32  # (n,) 0…1
     boxes: Float32  # (n, 4) x0, y0, x1, y1 as fractions of the upright photo
-    logits: npt.NDArray[np.float16] | Float32 | None = (
-        None  # (n, h, w): the whole photo, probability = sigmoid
-    )
+    logits: npt.NDArray[np.float16] | Float32 | None = None  # (n, h, w): the whole photo, probability = sigmoid
     crops: Sequence[Crop] | None = None
     crop_size: tuple[int, int] | None = None  # (height, width) of the working image of the crops
     truncated: bool = False  # the engine's own cap was reached: there may be more

@@ -1,0 +1,51 @@
+# The habits of this project. `make` alone lists them.
+SHELL := /bin/bash
+.SHELLFLAGS := -eu -o pipefail -c
+.DEFAULT_GOAL := help
+.PHONY: help demo test lint bench lock clean
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+UV_VERSION := 0.13.9
+INSTALL = $(BIN)/uv pip install --quiet --python $(BIN)/python --constraints requirements.lock --editable
+
+help: ## list the targets
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-8s %s\n", $$1, $$2}'
+
+demo: $(VENV)/.base ## segment the example photos with the engine that needs no weights
+	@tools/demo.sh
+
+test: $(VENV)/.dev ## run all tests; installs the servers that they need (Debian, Ubuntu)
+	@tools/install_servers.sh
+	$(BIN)/python -m pytest $(PYTEST_ARGS)
+
+lint: $(VENV)/.dev ## format check, lint, types, import contracts
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+bench: $(VENV)/.dev ## print the tables of every benchmark (BENCH_ARGS=--quick for short ones)
+	@for bench in pipeline; do $(BIN)/python -m benchmarks.$$bench $(BENCH_ARGS); done
+
+lock: $(VENV)/.uv ## bring requirements.lock up to date with pyproject.toml
+	$(BIN)/uv pip compile pyproject.toml --all-extras --universal --generate-hashes --no-header --no-emit-index-url \
+	  --no-annotate --python-version 3.11 --output-file requirements.lock
+
+clean: ## remove what the other targets made
+	rm -rf $(VENV) .cache build dist demo-output bench-output .mypy_cache .ruff_cache .pytest_cache
+
+$(VENV)/.uv:
+	@PYTHON=$(PYTHON) tools/make_venv.sh $(VENV) $(UV_VERSION)
+	@touch $@
+
+$(VENV)/.base: $(VENV)/.uv pyproject.toml requirements.lock
+	@echo "installing samjobs"
+	@$(INSTALL) .
+	@touch $@
+
+$(VENV)/.dev: $(VENV)/.uv pyproject.toml requirements.lock
+	@echo "installing samjobs with torch, transformers and the development tools (about 6 GB)"
+	@$(INSTALL) '.[dev,sam3,meta,azure,gcs]'
+	@touch $@

@@ -1,0 +1,5 @@
+"""`python -m samjobs.cli` is `samjobs`."""
+
+from samjobs.cli import main
+
+main()

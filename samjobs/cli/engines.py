@@ -1,0 +1,32 @@
+"""`samjobs engines`: what could segment here, with which weights, on which device."""
+
+import dataclasses
+import json
+
+from samjobs.cli.context import AsJson
+from samjobs.segmentation.engines import EngineStatus, available
+from samjobs.settings import load
+
+
+def engines(as_json: AsJson = False) -> None:
+    """List the engines. Loads no weights and asks no network."""
+    settings = load()
+    models = {"sam3": settings.sam3_model, "sam3-meta": settings.sam3_meta_checkpoint}
+    for status in available(models, settings.device):
+        print(json.dumps(dataclasses.asdict(status)) if as_json else _as_text(status))
+
+
+def _as_text(status: EngineStatus) -> str:
+    ready = "installed" if status.installed else "not installed"
+    lines = [f"{status.name}  ({ready})", f"  what     {status.about}"]
+    if status.device:
+        lines.append(f"  device   {status.device}")
+    if status.model:
+        lines.append(f"  model    {status.model}")
+    lines.append(f"  weights  {status.weights}")
+    lines.append(f"  licence  {status.licence}")
+    if status.versions:
+        lines.append("  with     " + ", ".join(f"{name} {version}" for name, version in status.versions.items()))
+    if status.remedy:
+        lines.append(f"  to use   {status.remedy}")
+    return "\n".join(lines)

@@ -1,0 +1,79 @@
+"""Does this process still own the shard it works on?
+
+A thread with a connection of its own renews the lease and learns of cancel, suspend and loss. `held()` also looks at
+the clock of this process: after a long stop (SIGSTOP, a laptop's sleep) the lease is taken for lost before the first
+answer of the database. It stops renewing when no image was finished for the stall time: a hung device must lose its
+lease, and only somebody else can tell that it hangs.
+"""
+
+import logging
+import threading
+import time
+from types import TracebackType
+from typing import Self
+from uuid import UUID
+
+from samjobs.errors import DatabaseUnavailable
+from samjobs.store import Store, shards, workers
+from samjobs.store.rows import Lease as Answer
+from samjobs.store.rows import Shard
+
+log = logging.getLogger(__name__)
+
+
+class Lease:
+    """The right to run one attempt of a shard, while in the `with` block."""
+
+    def __init__(self, store: Store, shard: Shard, incarnation: UUID, *, stale_s: float, stall_s: float) -> None:
+        self._store, self._shard, self._incarnation = store, shard, incarnation
+        self._stale_s, self._stall_s = stale_s, stall_s
+        self._renewed = self._progressed = time.monotonic()
+        self._answer = Answer.HELD
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._renew_until_stopped, name="lease", daemon=True)
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        self._stop.set()
+        self._thread.join()
+
+    @property
+    def answer(self) -> Answer:
+        """The last thing that the database said, or LOST by this process's own clock."""
+        if self._answer is Answer.HELD and time.monotonic() - self._renewed >= self._stale_s:
+            return Answer.LOST
+        return self._answer
+
+    def held(self) -> bool:
+        """Whether results may still be published."""
+        return self.answer in (Answer.HELD, Answer.SUSPENDED)
+
+    def progressed(self) -> None:
+        """An image was finished."""
+        self._progressed = time.monotonic()
+
+    def lose(self) -> None:
+        """A fenced write was refused."""
+        self._answer = Answer.LOST
+
+    def _renew_until_stopped(self) -> None:
+        # A third of the stale time: two renewals may fail before the lease is lost.
+        while not self._stop.wait(self._stale_s / 3):
+            if time.monotonic() - self._progressed >= self._stall_s:
+                log.error("no image finished for %.0f s: the lease is left to run out", self._stall_s)
+                return
+            asked = time.monotonic()
+            try:
+                with self._store.begin() as conn:
+                    answer = shards.heartbeat(conn, self._shard.id, self._shard.attempt, self._incarnation)
+                    workers.heartbeat(conn, self._incarnation)
+            except DatabaseUnavailable as error:
+                log.warning("heartbeat: %s", error)
+                continue
+            if self._answer is Answer.LOST:
+                return
+            self._answer = answer
+            self._renewed = asked

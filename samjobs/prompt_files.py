@@ -1,0 +1,239 @@
+"""Boxes and points from a file of their own, and which of the listed images they belong to.
+
+The file is CSV with a header, JSON Lines, or one JSON object from image to boxes or points. It is held in memory
+whole: it is written by a person or exported by a labelling tool. A manifest has no such limit.
+"""
+
+import csv
+import io
+import json
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from samjobs.errors import InvalidInput
+from samjobs.inputs import NewImage, json_object
+from samjobs.spec import BoxPrompt, ClickPrompt, Model, Prompts, parse
+from samjobs.storage import Storage, redact, to_uri
+
+MAX_FILE_BYTES = 256 << 20
+_TRUE = frozenset({"1", "true", "yes", "y", "+", ""})
+_FALSE = frozenset({"0", "false", "no", "n", "-"})
+
+
+@dataclass(frozen=True)
+class Paired:
+    """Images with the prompts of their entries, and how many listed images had none."""
+
+    images: list[NewImage]
+    left_out: int
+
+
+class _BoxLine(Model):
+    image: str
+    boxes: tuple[Any, ...]
+
+
+class _PointLine(Model):
+    image: str
+    points: tuple[Any, ...]
+
+
+def read_boxes(path: str, storage: Storage) -> dict[str, Prompts]:
+    """Boxes by image, as written in the file.
+
+    CSV columns: image, x0, y0, x1, y1, and optionally label and positive (1/0, true/false). JSON Lines:
+    {"image": …, "boxes": [[x0, y0, x1, y1], …]}. JSON: {image: [[x0, y0, x1, y1], …], …}. Pixels of the upright photo.
+
+    Raises:
+        InvalidInput: naming the file, its line or image, and the fault.
+        ObjectMissing, AccessDenied, StorageUnavailable: as `Storage` raises them.
+    """
+    found: dict[str, list[Any]] = {}
+    for where, image, value in _boxes(path, storage):
+        found.setdefault(image, []).append(parse(BoxPrompt, _as_box(value), where))
+    return {image: _prompts(path, image, boxes=boxes) for image, boxes in found.items()}
+
+
+def read_points(path: str, storage: Storage) -> dict[str, Prompts]:
+    """Clicks by image, as written in the file.
+
+    CSV columns: image, x, y, and optionally positive, object and label. Rows of one image with the same object are the
+    clicks on one object; without that column every row is an object of its own. JSON Lines: {"image": …, "points":
+    [[[x, y], [x, y, 0]], …]}, one list of clicks per object. JSON: {image: [[[x, y], …], …], …}.
+
+    Raises:
+        InvalidInput: naming the file, its line or image, and the fault.
+        ObjectMissing, AccessDenied, StorageUnavailable: as `Storage` raises them.
+    """
+    name, text = redact(path), _text(path, storage)
+    rows = _csv_rows(name, text, ("image", "x", "y"), ("positive", "object", "label"))
+    objects = _clicked(rows) if rows is not None else _from_json(name, text, "points", _PointLine)
+    found: dict[str, list[ClickPrompt]] = {}
+    for where, image, value in objects:
+        data = value if isinstance(value, dict) else {"clicks": _click_list(value)}
+        found.setdefault(image, []).append(parse(ClickPrompt, data, where))
+    return {image: _prompts(path, image, points=points) for image, points in found.items()}
+
+
+def pair(images: Iterable[NewImage], prompts: dict[str, Prompts]) -> Paired:
+    """Give each entry to the listed image that it names: by key, by path, or by file name, in this order.
+
+    Raises:
+        InvalidInput: an entry names no listed image, or a file name that several have, or two entries one image.
+    """
+    by_place: dict[str, str] = {}
+    by_name: dict[str, str] = {}
+    for written in prompts:
+        by_place.setdefault(to_uri(written), written)
+        if "/" not in written:
+            by_name[written] = written
+    matched: dict[str, NewImage] = {}
+    result, left_out = [], 0
+    for image in images:
+        name = image.key.rpartition("/")[2]
+        entry: str | None = image.key if image.key in prompts else by_place.get(image.uri) or by_name.get(name)
+        if entry is None:
+            left_out += 1
+            continue
+        if entry in matched:
+            other = matched[entry].key
+            raise InvalidInput(f"{entry} fits {other} and {image.key}: write the path below the input folder")
+        matched[entry] = image
+        result.append(NewImage(image.key, image.uri, prompts[entry]))
+    missing = [written for written in prompts if written not in matched]
+    if missing:
+        more = f" (and {len(missing) - 1} more)" if len(missing) > 1 else ""
+        raise InvalidInput(f"{missing[0]}{more} is not among the images: write its path below the input folder")
+    return Paired(result, left_out)
+
+
+def _boxes(path: str, storage: Storage) -> Iterator[tuple[str, str, Any]]:
+    name, text = redact(path), _text(path, storage)
+    rows = _csv_rows(name, text, ("image", "x0", "y0", "x1", "y1"), ("label", "positive"))
+    if rows is None:
+        yield from _from_json(name, text, "boxes", _BoxLine)
+        return
+    for where, row in rows:
+        corners = [_number(row, column, where) for column in ("x0", "y0", "x1", "y1")]
+        data = {"xyxy": corners, "positive": _flag(row, where), "label": row.get("label") or None}
+        yield where, row["image"], data
+
+
+def _clicked(rows: Iterable[tuple[str, dict[str, str]]]) -> Iterator[tuple[str, str, Any]]:
+    """One value per object: rows that share image and object are its clicks, in the file's order."""
+    objects: dict[tuple[str, str], tuple[str, str, dict[str, Any]]] = {}
+    for number, (where, row) in enumerate(rows):
+        click = {"x": _number(row, "x", where), "y": _number(row, "y", where), "positive": _flag(row, where)}
+        key = (row["image"], f"object {row['object']}" if row.get("object") else f"row {number}")
+        _, _, data = objects.setdefault(key, (where, row["image"], {"clicks": [], "label": None}))
+        data["clicks"].append(click)
+        data["label"] = data["label"] or row.get("label") or None
+    yield from objects.values()
+
+
+def _text(path: str, storage: Storage) -> str:
+    raw = storage.read(to_uri(path), MAX_FILE_BYTES)
+    try:
+        return raw.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise InvalidInput(f"{redact(path)}: not UTF-8 at byte {error.start}: save the file as UTF-8") from None
+
+
+def _csv_rows(
+    name: str, text: str, needed: tuple[str, ...], optional: tuple[str, ...]
+) -> Iterator[tuple[str, dict[str, str]]] | None:
+    """The rows with their places; None when the file is JSON."""
+    if text.lstrip()[:1] in ("{", "["):
+        return None
+    reader = csv.DictReader(io.StringIO(text, newline=""), skipinitialspace=True)
+    header = [column.strip() for column in reader.fieldnames or ()]
+    missing = [column for column in needed if column not in header]
+    unknown = [column for column in header if column not in needed + optional]
+    if missing or unknown:
+        fault = f"lacks {', '.join(missing)}" if missing else f"has unknown columns {', '.join(unknown)}"
+        raise InvalidInput(f"{name}, line 1: the header {fault}; it is {','.join(needed)}[,{'][,'.join(optional)}]")
+    reader.fieldnames = header
+    return _rows(name, reader)
+
+
+def _rows(name: str, reader: "csv.DictReader[str]") -> Iterator[tuple[str, dict[str, str]]]:
+    for row in reader:
+        where = f"{name}, line {reader.line_num}"
+        if None in row:
+            raise InvalidInput(f"{where}: more values than columns; put a name with commas in quotes")
+        values = {column: (value or "").strip() for column, value in row.items() if column != "image"}
+        image = row.get("image") or ""
+        if not image:
+            raise InvalidInput(f"{where}: image is empty")
+        yield where, values | {"image": image}
+
+
+def _number(row: dict[str, str], column: str, where: str) -> float:
+    try:
+        return float(row[column])
+    except ValueError:
+        raise InvalidInput(f"{where}: {column} is {row[column]!r}, not a number") from None
+
+
+def _flag(row: dict[str, str], where: str) -> bool:
+    value = row.get("positive", "").lower()
+    if value not in _TRUE | _FALSE:
+        raise InvalidInput(f"{where}: positive is {value!r}; write 1 or 0")
+    return value in _TRUE
+
+
+def _from_json(name: str, text: str, field: str, line: type[Model]) -> Iterator[tuple[str, str, Any]]:
+    for where, image, values in _json_entries(name, text, field, line):
+        if not isinstance(values, list | tuple):
+            raise InvalidInput(f"{where}: a list of {field} is needed, not {type(values).__name__}")
+        for index, value in enumerate(values):
+            yield f"{where}: {field}[{index}]", image, value
+
+
+def _json_entries(name: str, text: str, field: str, line: type[Model]) -> Iterator[tuple[str, str, Any]]:
+    lines = [(number, part) for number, part in enumerate(text.split("\n"), 1) if part.strip()]
+    try:
+        whole = json.loads(text)
+    except (json.JSONDecodeError, RecursionError) as error:
+        if len(lines) == 1 or not _is_object(lines[0][1]):
+            raise InvalidInput(f"{name}: no JSON: {error}") from None
+        whole = None
+    if isinstance(whole, dict) and not ("image" in whole and field in whole):
+        yield from ((f"{name}, {image}", image, values) for image, values in whole.items())
+    elif isinstance(whole, list):
+        raise InvalidInput(f"{name}: one object {{image: {field}}} or JSON Lines is needed, not a list")
+    else:
+        for number, part in lines:
+            where = f"{name}, line {number}"
+            entry = parse(line, json_object(part.encode(), where), where)
+            yield where, entry.image, getattr(entry, field)  # type: ignore[attr-defined]
+
+
+def _is_object(line: str) -> bool:
+    try:
+        return isinstance(json.loads(line), dict)
+    except (json.JSONDecodeError, RecursionError):
+        return False
+
+
+def _as_box(value: Any) -> Any:
+    return {"xyxy": value} if isinstance(value, list | tuple) else value
+
+
+def _click_list(value: Any) -> Any:
+    """[x, y] is one click, [[x, y], …] several on one object."""
+    flat = isinstance(value, list) and value and all(isinstance(number, int | float) for number in value)
+    clicks = [value] if flat else value
+    if not isinstance(clicks, list):
+        return clicks
+    return [
+        {"x": click[0], "y": click[1], "positive": bool(click[2]) if len(click) == 3 else True}
+        if isinstance(click, list) and len(click) in (2, 3)
+        else click
+        for click in clicks
+    ]
+
+
+def _prompts(path: str, image: str, **fields: list[Any]) -> Prompts:
+    return parse(Prompts, {name: tuple(values) for name, values in fields.items()}, f"{redact(path)}, {image}")

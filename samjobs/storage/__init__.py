@@ -1,0 +1,33 @@
+"""Files by uri: local, web servers, object stores.
+
+- `client.py`    Storage, the one door
+- `paths.py`     what a uri means, which names are images, where outputs go
+- `listing.py`   the walk below a prefix
+- `hashes.py`    the quick hash and the content hash
+- `access.py`    what may be reached, and how patiently
+- `guard.py`     which web addresses may be reached
+- `backend.py`   what each kind of storage can do: `local.py`, `objects.py`, `web.py`
+- `faults.py`    what their exceptions mean
+"""
+
+from samjobs.storage.access import Access
+from samjobs.storage.backend import Stamp
+from samjobs.storage.client import Storage
+from samjobs.storage.hashes import content_hash, quick_hash
+from samjobs.storage.listing import Listed, Listing
+from samjobs.storage.paths import decode_path, encode_path, join, redact, to_uri
+
+__all__ = [
+    "Access",
+    "Listed",
+    "Listing",
+    "Stamp",
+    "Storage",
+    "content_hash",
+    "decode_path",
+    "encode_path",
+    "join",
+    "quick_hash",
+    "redact",
+    "to_uri",
+]

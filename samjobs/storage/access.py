@@ -1,0 +1,27 @@
+"""What storage may be reached and how patiently: the values that every part of this package is given.
+
+It holds no credentials of its own: those are in the environment or in `options`, which is never printed.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+
+@dataclass(frozen=True)
+class Access:
+    """The limits of a Storage.
+
+    Public http(s) addresses are open; private, link-local, metadata and other special ones only for `hosts` and
+    `networks`. Local files are open below `local_roots`, or all of them when that is None.
+    """
+
+    hosts: tuple[str, ...] = ()  # host names (or literal addresses) that may resolve to anything
+    networks: tuple[str, ...] = ()  # CIDRs that any host may resolve to, e.g. "10.1.0.0/16"
+    local_roots: tuple[str, ...] | None = None  # plain paths
+    options: Mapping[str, Mapping[str, Any]] = field(default_factory=dict, repr=False)  # fsspec's, by scheme
+    connect_timeout_s: float = 10.0
+    read_timeout_s: float = 60.0  # longest silence of a server
+    total_timeout_s: float = 600.0  # longest whole download
+    retries: int = 3  # tries after the first one
+    backoff_s: float = 0.5  # before the first of them, doubled each time

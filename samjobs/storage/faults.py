@@ -1,0 +1,135 @@
+"""What an exception of a file system, fsspec, aiohttp or a cloud's client means for the work.
+
+The one place where they become `samjobs.errors`. Clouds' clients are told apart by status and by class name, so that
+none of them needs to be installed. Every message is free of the secrets that URLs carry.
+"""
+
+import asyncio
+import errno
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+import aiohttp
+
+from samjobs.errors import (
+    AccessDenied,
+    InvalidInput,
+    ObjectMissing,
+    OutputUnwritable,
+    SamjobsError,
+    StorageUnavailable,
+)
+from samjobs.storage.paths import redact
+
+_FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EFBIG})
+_NO_CREDENTIALS = frozenset(
+    {
+        "NoCredentialsError",
+        "PartialCredentialsError",
+        "TokenRetrievalError",
+        "UnauthorizedSSOTokenError",
+        "DefaultCredentialsError",
+        "RefreshError",
+        "ClientAuthenticationError",
+        "NoAuthenticationError",
+    }
+)
+_INSTALL = {"s3": "s3", "gs": "gcs", "az": "azure", "abfs": "azure"}
+
+
+@contextmanager
+def reading(uri: str) -> Iterator[None]:
+    """Translate what a read of `uri` raises.
+
+    Raises:
+        ObjectMissing, AccessDenied, StorageUnavailable, InvalidInput: see `translate`.
+    """
+    try:
+        yield
+    except SamjobsError:
+        raise
+    except Exception as error:
+        raise translate(error, uri) from error
+
+
+@contextmanager
+def writing(uri: str, size: int, free: Callable[[], int | None]) -> Iterator[None]:
+    """Translate what a write of `size` bytes to `uri` raises.
+
+    `free` is asked after a failure: the bytes that the disk has left, or None.
+
+    Raises:
+        OutputUnwritable: full, read-only, over quota, or not permitted: every image would fail alike.
+        StorageUnavailable, InvalidInput: see `translate`.
+    """
+    try:
+        yield
+    except SamjobsError:
+        raise
+    except Exception as error:
+        known = translate(error, uri)
+        full = isinstance(error, OSError) and error.errno in _FULL
+        if full or isinstance(known, AccessDenied | ObjectMissing):
+            left = free()
+            room = "" if left is None else f", {left:,} bytes are free"
+            raise OutputUnwritable(
+                f"cannot write {redact(uri)} ({size:,} bytes wanted{room}): {_words(error)}; "
+                "make room or choose another output, then run again"
+            ) from error
+        raise known from error
+
+
+def translate(error: Exception, uri: str) -> SamjobsError:
+    """The error of samjobs that says what `error`, met at `uri`, means."""
+    place, words = redact(uri), _words(error)
+    status = _status(error)
+    if type(error).__name__ in _NO_CREDENTIALS:
+        return AccessDenied(f"{place}: no valid credentials: {words}; set them in the environment")
+    if isinstance(error, ImportError):
+        scheme = uri.partition("://")[0]
+        return InvalidInput(f"{place}: {scheme}:// needs `pip install samjobs[{_INSTALL.get(scheme, scheme)}]`")
+    if isinstance(error, FileNotFoundError | NotADirectoryError | IsADirectoryError) or status in (404, 410):
+        return ObjectMissing(f"{place} does not exist, or is a folder")
+    if isinstance(error, PermissionError) or status in (401, 403, 407):
+        return AccessDenied(f"{place}: permission denied: {words}")
+    if isinstance(error, OSError) and error.errno in (errno.ENAMETOOLONG, errno.ELOOP):
+        return InvalidInput(f"{place}: {words}")
+    if status is not None and 400 <= status < 500 and status not in (408, 409, 423, 425, 429):
+        return ObjectMissing(f"{place}: the server answers {status}")
+    if status is None and not isinstance(error, OSError | TimeoutError | asyncio.TimeoutError | aiohttp.ClientError):
+        return StorageUnavailable(f"{place}: {type(error).__name__}: {words}")
+    return StorageUnavailable(f"{place} did not answer as it should: {words}")
+
+
+def for_status(status: int, url: str) -> SamjobsError | None:
+    """The error that an HTTP status means; None for one of success."""
+    if status < 400:
+        return None
+    if status in (404, 410):
+        return ObjectMissing(f"{redact(url)} does not exist: the server answers {status}")
+    if status in (401, 403, 407):
+        return AccessDenied(f"{redact(url)}: the server answers {status}, permission denied")
+    if status >= 500 or status in (408, 425, 429):
+        return StorageUnavailable(f"{redact(url)}: the server answers {status}")
+    return ObjectMissing(f"{redact(url)}: the server answers {status}")
+
+
+def _status(error: BaseException) -> int | None:
+    """The HTTP status inside an exception of botocore, azure, gcsfs or aiohttp, looked for along its causes too."""
+    seen: BaseException | None = error
+    while seen is not None:
+        response = getattr(seen, "response", None)
+        if isinstance(response, dict):
+            found = response.get("ResponseMetadata", {}).get("HTTPStatusCode")
+        else:
+            found = getattr(seen, "status", None) or getattr(seen, "status_code", None) or getattr(seen, "code", None)
+        if isinstance(found, int | str) and str(found).isdigit():
+            return int(found)
+        seen = seen.__cause__
+    return None
+
+
+def _words(error: BaseException) -> str:
+    if isinstance(error, OSError) and error.strerror:
+        return redact(error.strerror)
+    return redact(str(error)) or type(error).__name__

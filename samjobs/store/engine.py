@@ -1,0 +1,144 @@
+"""Connections, transactions, and everything that differs between Postgres and SQLite but locks and inserts.
+
+A write transaction on SQLite begins IMMEDIATE: one that first reads and then writes would be refused at once when
+another process wrote in between, whatever the busy timeout. Python's own guesses about transactions are off.
+
+With `pooled=True` (pgbouncer in transaction mode) nothing is kept in a session: no prepared statements, no SET.
+Nothing here retries: `DatabaseUnavailable` is transient, and the caller knows what may be done twice.
+"""
+
+import sqlite3
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import Any, TypeVar
+
+import sqlalchemy as sa
+from sqlalchemy import Connection
+from sqlalchemy import exc as sa_errors
+
+from samjobs.errors import InvalidInput
+from samjobs.store.faults import translate
+from samjobs.store.local import refuse_network_file_system, set_up_sqlite
+from samjobs.store.types import db_now
+
+BUSY_TIMEOUT_S = 60.0
+CONNECT_TIMEOUT_S = 10
+_WRITES = "samjobs_writes"
+
+__all__ = ["Connection", "Store", "connect", "now"]
+
+Row = TypeVar("Row")
+
+
+@dataclass(frozen=True)
+class Store:
+    """A database of jobs. Give `begin()` or `read()`'s connection to the functions of this package.
+
+    Both raise DatabaseUnavailable, OutputUnwritable (disk full or read-only), SchemaMismatch (no tables) and
+    InvalidInput (not a database), from the statements inside too.
+    """
+
+    name: str  # the address without its password
+    engine: sa.Engine
+    is_sqlite: bool
+
+    @contextmanager
+    def begin(self) -> Iterator[Connection]:
+        """One write transaction: committed at the end, rolled back by any exception."""
+        with self._translated(), self.engine.connect() as conn:
+            conn = conn.execution_options(**{_WRITES: True})
+            with conn.begin():
+                yield conn
+
+    @contextmanager
+    def read(self) -> Iterator[Connection]:
+        """One transaction to read in; on SQLite it sees one snapshot and waits for nobody."""
+        with self._translated(), self.engine.connect() as conn, conn.begin():
+            yield conn
+
+    def close(self) -> None:
+        """Close all connections."""
+        self.engine.dispose()
+
+    @contextmanager
+    def _translated(self) -> Iterator[None]:
+        try:
+            yield
+        except sa_errors.SQLAlchemyError as error:
+            translated = translate(error, self.name)
+            if translated is None:
+                raise
+            raise translated from error
+
+
+def connect(url: str, *, pooled: bool = False) -> Store:
+    """A store at `url`: `sqlite:///path` or `postgresql://user:password@host/name`. Opens no connection yet.
+
+    Raises:
+        InvalidInput: another kind of address, or SQLite on a network file system.
+    """
+    try:
+        parsed = sa.make_url(url)
+    except (sa_errors.ArgumentError, ValueError):
+        # The address may hold a password, so neither it nor the library's message about it is repeated.
+        raise InvalidInput(
+            "the database address cannot be read: give sqlite:///path or postgresql://user:password@host:port/name,"
+            " with special characters of the password percent-encoded"
+        ) from None
+    match parsed.drivername:
+        case "sqlite" | "sqlite+pysqlite":
+            return _connect_sqlite(parsed)
+        case "postgresql" | "postgres" | "postgresql+psycopg":
+            return _connect_postgres(parsed.set(drivername="postgresql+psycopg"), pooled)
+    raise InvalidInput(f"database {parsed.drivername}:// is not supported: use sqlite:/// or postgresql://")
+
+
+def _connect_sqlite(url: sa.URL) -> Store:
+    if not url.database or url.database == ":memory:":
+        raise InvalidInput("sqlite without a file is not supported: give sqlite:///path, several connections share it")
+    path = Path(url.database)
+    refuse_network_file_system(path)
+    engine = sa.create_engine(
+        url.set(drivername="sqlite+pysqlite"),
+        connect_args={"timeout": BUSY_TIMEOUT_S, "check_same_thread": False, "isolation_level": None},
+        pool_timeout=BUSY_TIMEOUT_S,
+    )
+    sa.event.listen(engine, "connect", _on_connect_sqlite)
+    sa.event.listen(engine, "begin", _on_begin_sqlite)
+    return Store(name=str(path), engine=engine, is_sqlite=True)
+
+
+def _on_connect_sqlite(connection: sqlite3.Connection, _record: Any) -> None:
+    set_up_sqlite(connection, BUSY_TIMEOUT_S)
+
+
+def _on_begin_sqlite(conn: Connection) -> None:
+    writes = conn.get_execution_options().get(_WRITES, False)
+    conn.exec_driver_sql("BEGIN IMMEDIATE" if writes else "BEGIN")
+
+
+def _connect_postgres(url: sa.URL, pooled: bool) -> Store:
+    arguments: dict[str, Any] = {"connect_timeout": CONNECT_TIMEOUT_S}
+    if pooled:
+        arguments["prepare_threshold"] = None
+    # A ping before use: after a restart of the database the first transaction works, instead of failing.
+    engine = sa.create_engine(url, connect_args=arguments, pool_pre_ping=True)
+    return Store(name=url.render_as_string(hide_password=True), engine=engine, is_sqlite=False)
+
+
+_NOW = sa.select(db_now())
+
+
+def now(conn: Connection) -> datetime:
+    """The database's clock, aware, UTC; milliseconds on SQLite."""
+    value = conn.execute(_NOW).scalar_one()
+    assert isinstance(value, datetime)
+    return value
+
+
+def as_row(kind: type[Row], row: sa.Row[Any]) -> Row:
+    """A row of a whole table as the dataclass that has its columns as fields."""
+    return kind(**row._mapping)

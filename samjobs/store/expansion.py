@@ -1,0 +1,156 @@
+"""From a list of images to rows: images in input order, cut into shards, in batches of any number.
+
+Batches of about a thousand keep memory and transactions small. Whoever continues a dead process's list finds by
+`images_total` how far it came.
+"""
+
+from collections import Counter
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Any
+from uuid import UUID, uuid4
+
+import sqlalchemy as sa
+
+from samjobs.errors import InvalidInput
+from samjobs.names import Reason
+from samjobs.states import JOB_TERMINAL, ImageState, JobState, ShardState
+from samjobs.store.engine import Connection, now
+from samjobs.store.rows import Job, NewImage
+from samjobs.store.tables import images, in_states, jobs, name_hash, shards
+from samjobs.store.transitions import Why, lock_job, settle_job
+from samjobs.store.window import open_window, starts_held
+
+_KEYS_PER_QUERY = 1000  # both databases take more parameters than that
+
+
+def add_images(conn: Connection, job_id: UUID, items: Sequence[NewImage]) -> None:
+    """Append images to a job and cut them into shards of `spec.shard_size`.
+
+    A last shard that is short and that nobody has claimed yet is filled up first.
+
+    Raises:
+        InvalidInput: a key that the job has already, a job that has ended or is complete, or no such job.
+    """
+    job = lock_job(conn, job_id)
+    if job.state in JOB_TERMINAL or job.expanded_at is not None:
+        raise InvalidInput(f"job {job_id} takes no more images: it is {job.state.value} and its list is complete")
+    if not items:
+        return
+    _refuse_duplicates(conn, job_id, items)
+    at = now(conn)
+    conn.execute(images.insert(), [_image_row(job, place, item, at) for place, item in enumerate(items)])
+    added = _cut(conn, job, len(items), at)
+    open_window(conn, job)
+    counts = {"images_total": len(items), "shards_total": added}
+    settle_job(conn, job, Why(Reason.SUBMITTED, "", at), counts=counts)
+
+
+def _refuse_duplicates(conn: Connection, job_id: UUID, items: Sequence[NewImage]) -> None:
+    keys = {name_hash(item.key): item.key for item in items}
+    if len(keys) < len(items):
+        twice = Counter(item.key for item in items).most_common(1)[0][0]
+        raise InvalidInput(f"image {twice!r} is listed twice: give each image of a job once")
+    hashes = list(keys)
+    for start in range(0, len(hashes), _KEYS_PER_QUERY):
+        asked = hashes[start : start + _KEYS_PER_QUERY]
+        known = sa.select(images.c.key).where(images.c.job_id == job_id, images.c.key_hash.in_(asked)).limit(1)
+        found = conn.execute(known).scalar_one_or_none()
+        if found is not None:
+            raise InvalidInput(f"image {found!r} is in job {job_id} already: give each image of a job once")
+
+
+def _image_row(job: Job, place: int, item: NewImage, at: datetime) -> dict[str, Any]:
+    return {
+        "job_id": job.id,
+        "index": job.images_total + place,
+        "key": item.key,
+        "key_hash": name_hash(item.key),
+        "uri": item.uri,
+        "uri_hash": name_hash(item.uri),
+        "prompts": item.prompts,
+        "state": ImageState.PENDING,
+        "truncated": False,
+        "created_at": at,
+    }
+
+
+def _cut(conn: Connection, job: Job, count: int, at: datetime) -> int:
+    """Put `count` new images behind the job's last one into shards; the number of shards that are new."""
+    size = job.spec.shard_size
+    first = job.images_total
+    end = first + count
+    first += _fill_last(conn, job, count)
+    rows = [
+        _shard_row(job, job.shards_total + place, start, min(size, end - start), at)
+        for place, start in enumerate(range(first, end, size))
+    ]
+    if rows:
+        conn.execute(shards.insert(), rows)
+    return len(rows)
+
+
+def _fill_last(conn: Connection, job: Job, count: int) -> int:
+    """Add up to `count` images to the job's last shard if it is short and unclaimed; how many it took."""
+    last = sa.and_(
+        shards.c.job_id == job.id,
+        shards.c.index == job.shards_total - 1,
+        in_states(shards.c.state, [ShardState.QUEUED]),
+        shards.c.attempt == 0,
+        shards.c.images_total < job.spec.shard_size,
+    )
+    # Locked: a claim that came first shows here as another attempt, one that comes now takes another shard.
+    has: int | None = conn.execute(sa.select(shards.c.images_total).where(last).with_for_update()).scalar_one_or_none()
+    if has is None:
+        return 0
+    taken: int = min(count, job.spec.shard_size - has)
+    conn.execute(shards.update().where(last).values(images_total=has + taken))
+    return taken
+
+
+def _shard_row(job: Job, index: int, first: int, count: int, at: datetime) -> dict[str, Any]:
+    return {
+        "id": uuid4(),
+        "job_id": job.id,
+        "index": index,
+        "first_index": first,
+        "images_total": count,
+        "images_done": 0,
+        "state": ShardState.QUEUED,
+        "held": starts_held(job),
+        "attempt": 0,
+        "failures": 0,
+        "region": job.region,
+        "priority": job.priority,
+        "job_created_at": job.created_at,
+        # not_before is kept here, so that a claim need not ask the job.
+        "available_at": max(at, job.not_before) if job.not_before else at,
+        "created_at": at,
+    }
+
+
+def mark_expanded(conn: Connection, job_id: UUID) -> JobState:
+    """Note that all images are in the table; from now on the job may end, and one without images ends at once.
+
+    Raises:
+        InvalidInput: no such job.
+    """
+    job = lock_job(conn, job_id)
+    if job.expanded_at is not None:
+        return job.state
+    at = now(conn)
+    return settle_job(conn, job, Why(Reason.SUBMITTED, "", at), expanded_at=at).state
+
+
+def adopt(conn: Connection, job_id: UUID, *, submitter: UUID, previous: UUID | None) -> bool:
+    """Take over the listing of a job's images from `previous`, whose process is gone. False if another one did."""
+    changed = conn.execute(
+        jobs.update()
+        .where(
+            jobs.c.id == job_id,
+            jobs.c.submitter.is_(None) if previous is None else jobs.c.submitter == previous,
+            jobs.c.expanded_at.is_(None),
+        )
+        .values(submitter=submitter)
+    )
+    return changed.rowcount == 1

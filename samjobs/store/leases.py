@@ -1,0 +1,107 @@
+"""The right to run a shard: a heartbeat keeps it, and who stopped beating is found here.
+
+Time is the database's alone, so the clocks of workers do not matter. A lease belongs to an attempt and an
+incarnation: a restarted worker with the same name does not keep its dead predecessor's leases alive, and whether a
+worker is listed in `workers` does not matter either.
+"""
+
+from datetime import timedelta
+from uuid import UUID
+
+import sqlalchemy as sa
+
+from samjobs.decisions.retry import Verdict
+from samjobs.errors import ErrorClass
+from samjobs.names import Reason
+from samjobs.states import ShardState
+from samjobs.store.engine import Connection, as_row, now
+from samjobs.store.rows import Lease, Shard
+from samjobs.store.running import fail, release
+from samjobs.store.tables import in_states, jobs, shards
+from samjobs.store.types import db_now
+
+_BEAT = (
+    shards.update()
+    .where(
+        shards.c.id == sa.bindparam("_id"),
+        shards.c.attempt == sa.bindparam("_attempt"),
+        shards.c.incarnation == sa.bindparam("_incarnation"),
+        shards.c.state == ShardState.RUNNING,
+    )
+    .values(heartbeat_at=db_now())
+)
+_STANDING = (
+    sa.select(shards.c.state, shards.c.attempt, jobs.c.suspend)
+    .join_from(shards, jobs, shards.c.job_id == jobs.c.id)
+    .where(shards.c.id == sa.bindparam("id"))
+)
+
+
+def heartbeat(conn: Connection, shard_id: UUID, attempt: int, incarnation: UUID) -> Lease:
+    """Renew the lease and learn whether it is still held, and what the job's owner wishes."""
+    row = {"_id": shard_id, "_attempt": attempt, "_incarnation": incarnation}
+    held = conn.execute(_BEAT, row).rowcount == 1
+    standing = conn.execute(_STANDING, {"id": shard_id}).one_or_none()
+    if standing is None:
+        return Lease.LOST
+    if held:
+        return Lease.SUSPENDED if standing.suspend else Lease.HELD
+    cancelled = standing.state is ShardState.CANCELLED and standing.attempt == attempt
+    return Lease.CANCELLED if cancelled else Lease.LOST
+
+
+def abandoned(
+    conn: Connection,
+    *,
+    older_than_s: float | None = None,
+    incarnation: UUID | None = None,
+    after: UUID | None = None,
+    limit: int = 500,
+) -> list[Shard]:
+    """Shards that somebody took and no longer runs, in order of id; give each to `reclaim`.
+
+    Args:
+        older_than_s: running ones whose last heartbeat, and dispatched ones whose dispatch, is older than this.
+        incarnation: running ones of this worker process, whatever their heartbeat says (it is known to be gone).
+        after: id of the last one of the page before. By key, so that rows that cannot be reclaimed starve no others.
+    """
+    found: list[Shard] = []
+    if older_than_s is not None:
+        limit_at = now(conn) - timedelta(seconds=older_than_s)
+        found += _page(conn, ShardState.DISPATCHED, shards.c.dispatched_at < limit_at, after, limit)
+        found += _page(conn, ShardState.RUNNING, shards.c.heartbeat_at < limit_at, after, limit)
+    if incarnation is not None:
+        found += _page(conn, ShardState.RUNNING, shards.c.incarnation == incarnation, after, limit)
+    unique = {shard.id: shard for shard in found}
+    return [unique[key] for key in sorted(unique)][:limit]
+
+
+def reclaim(conn: Connection, shard: Shard, verdict: Verdict, *, actor: str = "") -> bool:
+    """Take a shard back that `abandoned` gave, if nothing has been heard of it since. False if something was.
+
+    A dispatched one never ran and goes back uncharged, whatever the verdict.
+    """
+    if shard.state is ShardState.DISPATCHED:
+        return release(conn, shard.id, shard.attempt, reason=Reason.WORKER_GONE, actor=actor)
+    silent = shards.c.heartbeat_at == shard.heartbeat_at
+    told = f"no heartbeat since {shard.heartbeat_at:%Y-%m-%d %H:%M:%S} UTC from worker {shard.incarnation}"
+    return fail(
+        conn,
+        shard.id,
+        shard.attempt,
+        verdict,
+        error_class=ErrorClass.WORKER,
+        error=told,
+        actor=actor,
+        only_if=[silent],
+    )
+
+
+def _page(
+    conn: Connection, state: ShardState, gone: sa.ColumnElement[bool], after: UUID | None, limit: int
+) -> list[Shard]:
+    """One state per query, so that each is served by its own partial index."""
+    query = sa.select(shards).where(in_states(shards.c.state, [state]), gone).order_by(shards.c.id).limit(limit)
+    if after is not None:
+        query = query.where(shards.c.id > after)
+    return [as_row(Shard, row) for row in conn.execute(query)]

@@ -1,0 +1,275 @@
+"""What the store gives and takes: frozen dataclasses, so that nobody outside it needs to know SQLAlchemy.
+
+`Job`, `Shard`, `Image`, `Worker` and `Event` have one field per column of their table (`tables.py`).
+"""
+
+from dataclasses import dataclass
+from datetime import datetime
+from enum import StrEnum
+from uuid import UUID
+
+from samjobs.decisions.lifecycle import JobCounts, JobVerdict
+from samjobs.errors import ErrorClass
+from samjobs.names import Reason
+from samjobs.spec import JobSpec, Prompts
+from samjobs.states import ImageState, JobState, ShardState
+
+
+class WorkerState(StrEnum):
+    """What a worker process is doing."""
+
+    LOADING = "loading"
+    READY = "ready"
+    BUSY = "busy"
+    DRAINING = "draining"
+
+
+class Subject(StrEnum):
+    """Whose transition an event tells."""
+
+    JOB = "job"
+    SHARD = "shard"
+    IMAGE = "image"
+
+
+class Lease(StrEnum):
+    """What a heartbeat learns about the right to run a shard."""
+
+    HELD = "held"
+    LOST = "lost"  # somebody else's now: write nothing more
+    CANCELLED = "cancelled"  # the job was cancelled: write nothing more
+    SUSPENDED = "suspended"  # still held: finish the image in hand, then release
+
+
+@dataclass(frozen=True)
+class Job:
+    """A batch of images. Times are the database's."""
+
+    id: UUID
+    tenant: str
+    name: str | None
+    spec: JobSpec
+    config_hash: str
+    dedupe_key: str | None
+    region: str
+    priority: int
+    state: JobState
+    reason: Reason
+    error: str | None  # why it failed, for a person
+    suspend: bool
+    cancel_reason: Reason | None
+    submitter: UUID | None  # incarnation of the local process that lists its images
+    not_before: datetime | None
+    deadline_at: datetime | None
+    images_total: int
+    images_done: int
+    images_failed: int
+    images_skipped: int
+    shards_total: int
+    shards_succeeded: int
+    shards_dead: int
+    shards_cancelled: int
+    created_at: datetime
+    expanded_at: datetime | None  # all images are in the table
+    started_at: datetime | None
+    finished_at: datetime | None
+    expires_at: datetime | None  # when it may be forgotten
+    published_at: datetime | None  # merged result files are written
+    updated_at: datetime
+
+    @property
+    def counts(self) -> JobCounts:
+        """The counters as `decisions.lifecycle` takes them."""
+        return JobCounts(
+            images_total=self.images_total,
+            images_done=self.images_done,
+            images_failed=self.images_failed,
+            images_skipped=self.images_skipped,
+            shards_total=self.shards_total,
+            shards_succeeded=self.shards_succeeded,
+            shards_dead=self.shards_dead,
+            shards_cancelled=self.shards_cancelled,
+        )
+
+
+@dataclass(frozen=True)
+class Shard:
+    """A run of a job's images: indices `first_index` … `first_index + images_total - 1`."""
+
+    id: UUID
+    job_id: UUID
+    index: int
+    first_index: int
+    images_total: int
+    images_done: int  # no longer pending, whatever their outcome
+    state: ShardState
+    held: bool  # queued, but not to be claimed: its job is suspended or has its `parallelism` at work
+    attempt: int
+    failures: int
+    region: str
+    priority: int
+    job_created_at: datetime
+    available_at: datetime
+    incarnation: UUID | None
+    heartbeat_at: datetime | None
+    error_class: ErrorClass | None
+    error: str | None
+    created_at: datetime
+    dispatched_at: datetime | None
+    started_at: datetime | None
+    finished_at: datetime | None
+
+
+@dataclass(frozen=True)
+class NewImage:
+    """An image to add. `key` is unique in its job and names its outputs; `uri` is where its bytes are."""
+
+    key: str
+    uri: str
+    prompts: Prompts | None = None  # None: the job's
+
+
+@dataclass(frozen=True)
+class Image:
+    """One input of a job and what became of it."""
+
+    job_id: UUID
+    index: int  # from 0, in input order
+    key: str
+    uri: str
+    prompts: Prompts | None
+    state: ImageState
+    reason: Reason | None
+    quick_hash: str | None
+    content_hash: str | None
+    width: int | None  # pixels of the upright photo
+    height: int | None
+    instances: int | None
+    truncated: bool
+    output_uri: str | None
+    output_hash: str | None
+    error_class: ErrorClass | None
+    error: str | None
+    created_at: datetime
+    finished_at: datetime | None
+
+
+@dataclass(frozen=True)
+class ImageOutcome:
+    """What became of one image of a shard: done, failed or skipped."""
+
+    index: int
+    state: ImageState
+    reason: Reason
+    quick_hash: str | None = None
+    content_hash: str | None = None
+    width: int | None = None
+    height: int | None = None
+    instances: int | None = None
+    truncated: bool = False
+    output_uri: str | None = None
+    output_hash: str | None = None
+    error_class: ErrorClass | None = None
+    error: str | None = None
+
+
+@dataclass(frozen=True)
+class NewWorker:
+    """A worker process that has just started. `incarnation` is new at each start."""
+
+    incarnation: UUID
+    pool: str
+    region: str
+    node: str
+    pid: int
+    device: str = ""
+    model: str = ""
+    revision: str = ""
+
+
+@dataclass(frozen=True)
+class Worker:
+    """A worker process, as it last told of itself."""
+
+    incarnation: UUID
+    pool: str
+    region: str
+    node: str
+    pid: int
+    device: str
+    model: str
+    revision: str
+    state: WorkerState
+    shard_id: UUID | None
+    heartbeat_at: datetime
+    started_at: datetime
+
+
+@dataclass(frozen=True)
+class Event:
+    """One transition: who, from, to, why, when."""
+
+    id: int
+    job_id: UUID
+    shard_id: UUID | None
+    image_index: int | None
+    subject: Subject
+    from_state: str | None  # None: it began to exist
+    to_state: str
+    reason: Reason
+    message: str
+    actor: str
+    at: datetime
+
+
+@dataclass(frozen=True)
+class Submitted:
+    """Where a submission went."""
+
+    job_id: UUID
+    created: bool  # False: an equal job that is still active
+
+
+@dataclass(frozen=True)
+class Retried:
+    """What a retry put back to work."""
+
+    images: int
+    shards: int
+
+
+@dataclass(frozen=True)
+class ImageHistory:
+    """One image in one job."""
+
+    job_id: UUID
+    job_name: str | None
+    job_state: JobState
+    job_created_at: datetime
+    image: Image
+    events: list[Event]
+
+
+@dataclass(frozen=True)
+class JobProgress:
+    """How far a job is, and what its state follows from."""
+
+    job: Job
+    verdict: JobVerdict
+    shards_active: int  # dispatched or running
+    at: datetime
+
+
+@dataclass(frozen=True)
+class QueueStatus:
+    """What is at work and what waits. Nothing that is finished is counted, but the dead, who wait for a person."""
+
+    jobs: dict[JobState, int]  # active states only
+    shards_due: int
+    shards_waiting: int  # for their time
+    shards_held: int  # by suspend or parallelism
+    shards_dispatched: int
+    shards_running: int
+    shards_dead: int
+    oldest_due_age_s: float | None  # of the shard that is due for longest
+    at: datetime

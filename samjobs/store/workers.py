@@ -1,0 +1,58 @@
+"""Worker processes as they tell of themselves. For people and for scaling; no lease depends on these rows."""
+
+from dataclasses import asdict
+from typing import Any
+from uuid import UUID
+
+import sqlalchemy as sa
+
+from samjobs.store.engine import Connection, as_row, now
+from samjobs.store.rows import NewWorker, Worker, WorkerState
+from samjobs.store.tables import workers
+from samjobs.store.types import db_now
+
+
+def register(conn: Connection, worker: NewWorker) -> None:
+    """List a worker process that has just started, as loading."""
+    at = now(conn)
+    row = asdict(worker) | {"state": WorkerState.LOADING, "heartbeat_at": at, "started_at": at}
+    conn.execute(workers.insert(), row)
+
+
+def heartbeat(conn: Connection, incarnation: UUID) -> bool:
+    """Note a sign of life. False if the process is no longer listed: register again."""
+    return _update(conn, incarnation)
+
+
+def set_state(conn: Connection, incarnation: UUID, state: WorkerState, *, shard_id: UUID | None = None) -> bool:
+    """Note what a worker does now, and on which shard. False if it is no longer listed."""
+    return _update(conn, incarnation, state=state, shard_id=shard_id)
+
+
+def set_model(conn: Connection, incarnation: UUID, *, device: str, model: str, revision: str) -> bool:
+    """Note what a worker has loaded. False if it is no longer listed."""
+    return _update(conn, incarnation, device=device, model=model, revision=revision)
+
+
+def _update(conn: Connection, incarnation: UUID, **values: Any) -> bool:
+    told = workers.update().where(workers.c.incarnation == incarnation).values(heartbeat_at=db_now(), **values)
+    return conn.execute(told).rowcount == 1
+
+
+def remove(conn: Connection, incarnation: UUID) -> None:
+    """Take a process that ended off the list."""
+    conn.execute(workers.delete().where(workers.c.incarnation == incarnation))
+
+
+def get(conn: Connection, incarnation: UUID) -> Worker | None:
+    """The worker process, or None."""
+    row = conn.execute(sa.select(workers).where(workers.c.incarnation == incarnation)).one_or_none()
+    return None if row is None else as_row(Worker, row)
+
+
+def listing(conn: Connection, *, region: str | None = None) -> list[Worker]:
+    """All listed worker processes, oldest first. Judge by `heartbeat_at` who is alive."""
+    query = sa.select(workers).order_by(workers.c.started_at, workers.c.incarnation)
+    if region is not None:
+        query = query.where(workers.c.region == region)
+    return [as_row(Worker, row) for row in conn.execute(query)]
