@@ -91,9 +91,7 @@ def _serve(programs: Path, folder: Path) -> Iterator[str]:
         template.close()
         yield server
     finally:
-        subprocess.run(
-            [*control, "-m", "immediate", "stop"], user=user, check=True, stdout=subprocess.DEVNULL, cwd="/"
-        )
+        subprocess.run([*control, "-m", "immediate", "stop"], user=user, check=True, stdout=subprocess.DEVNULL, cwd="/")
 
 
 def _unprivileged_user() -> str | None:

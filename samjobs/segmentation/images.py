@@ -31,6 +31,7 @@ UPRIGHT = {  # EXIF orientation → what turns the stored picture upright
     8: Image.Transpose.ROTATE_90,
 }
 STORED_BYTES = {"1": 1, "L": 1, "P": 1, "I;16": 2, "I;16B": 2}  # per pixel in Pillow's memory; all other modes 4
+BAND_BYTES = 16  # per pixel of a band on its way to RGB
 BITS_PER_SAMPLE = 258  # TIFF tag
 
 
@@ -60,15 +61,15 @@ class Photo:
     notes: tuple[str, ...]  # what was done to it that a reader of the results must know
 
 
-def peek(data: bytes, limits: Limits, target: Square | LongSide | None = None) -> Header:
-    """What the file's header says. With the `target` of `decode`, the memory of a large JPEG is not overestimated.
+def peek(data: bytes, limits: Limits, target: Square | LongSide | None = None, preview: int | None = None) -> Header:
+    """What the file's header says. The estimate of memory is closer with the `target` and `preview` of `decode`.
 
     Raises:
         ImageError: as `decode`, as far as the header tells.
     """
     image = open_image(data, limits)
     turned, _ = orientation(image, loaded=False)
-    needed = _decode_bytes(image, data, turned, _fit(image.size, target) if target else image.size)
+    needed = _decode_bytes(image, data, turned, _wanted(image.size, target, preview) if target else image.size)
     width, height = _upright(image.size, _pending(image, turned))
     return Header(width, height, image.format or "", image.mode, frame_count(image), needed)
 
@@ -88,7 +89,7 @@ def decode(data: bytes, target: Square | LongSide, limits: Limits, preview: int 
     turned, note = orientation(image, loaded=False)
     working = _fit(stored, target)
     shown = _fit(stored, LongSide(preview)) if preview else None
-    wanted = working if shown is None else (max(working[0], shown[0]), max(working[1], shown[1]))
+    wanted = _wanted(stored, target, preview)
     drafted = image.draft(None, wanted) if kind in ("JPEG", "MPO") else None
     load_pixels(image)
     check_pixels(image.size, limits)
@@ -144,6 +145,13 @@ def _fit(size: Size, target: Square | LongSide) -> Size:
     return max(1, round(size[0] * scale)), max(1, round(size[1] * scale))
 
 
+def _wanted(size: Size, target: Square | LongSide, preview: int | None) -> Size:
+    """The least size from which both the working image and the preview can be made."""
+    working = _fit(size, target)
+    shown = _fit(size, LongSide(preview)) if preview else working
+    return max(working[0], shown[0]), max(working[1], shown[1])
+
+
 def _pending(image: Image.Image, turned: int) -> int:
     """The orientation that is left to apply: Pillow and OpenCV apply that of a TIFF themselves."""
     return 1 if image.format == "TIFF" else turned
@@ -163,18 +171,22 @@ def _finish(image: Image.Image, box: tuple[float, float], size: Size, pending: i
 
 
 def _decode_bytes(image: Image.Image, data: bytes, turned: int, wanted: Size) -> int:
-    count = image.width * image.height
-    each = STORED_BYTES.get(image.mode, 4)
-    needed = count * each
+    """Memory of decoding: the picture as the codec and Pillow hold it, the bands, and the reduced picture."""
+    width, height = image.size
+    count = width * height
+    held = count * STORED_BYTES.get(image.mode, 4)
     if image.format in ("JPEG", "MPO"):
-        scale = min(image.width // wanted[0], image.height // wanted[1], 8)
-        needed //= 4 ** max(0, scale.bit_length() - 1)
+        draft = 2 ** max(0, min(width // wanted[0], height // wanted[1], 8).bit_length() - 1)
+        width, height, held = width // draft, height // draft, held // draft**2
         if image.info.get("progressive"):  # the coefficients of the whole picture, 16 bits each
-            needed += count * 2 * len(image.getbands())
+            held += count * 2 * len(image.getbands())
     elif image.format in ("WEBP", "AVIF"):  # the codec's picture, its bytes and Pillow's picture
-        needed *= 3
+        held *= 3
     elif _deep_colour(image, data):  # once by Pillow, to see that it is whole, then by OpenCV
-        needed += count * 2 * len(image.getbands())
+        held += count * 2 * len(image.getbands())
     if image.format == "TIFF" and turned != 1:  # turned at full size by the reader
-        needed *= 2
-    return needed + min(count, pixels.BAND_PIXELS) * 16
+        held *= 2
+    across, down = pixels.reductions((width, height), wanted)
+    as_it_is = across == down == 1 and image.mode == "RGB"
+    reduced = 0 if as_it_is else 4 * (width // across + 1) * (height // down + 1)
+    return held + reduced + min(width * height, pixels.BAND_PIXELS) * BAND_BYTES

@@ -32,6 +32,7 @@ class Source:
     height: int
     band: Callable[[int, int], Image.Image]  # rows first … end - 1 as RGB, whole width
     notes: tuple[str, ...]
+    rgb: Image.Image | None = None  # all of it, where it is 8-bit RGB already
 
 
 def of_image(image: Image.Image) -> Source:
@@ -48,7 +49,7 @@ def of_image(image: Image.Image) -> Source:
         rows = _rows(image, first, end)
         return _rgb(ImageChops.invert(rows) if inverted else rows)
 
-    return Source(*image.size, band, tuple(notes))
+    return Source(*image.size, band, tuple(notes), image if image.mode == "RGB" and not _transparent(image) else None)
 
 
 def of_array(size: tuple[int, int], rows: Callable[[int, int], Array]) -> Source:
@@ -94,15 +95,20 @@ def shrink(source: Source, size: tuple[int, int]) -> tuple[Image.Image, tuple[fl
         the image, and what part of its width and height, in its own pixels, is the photo: the last row and column may
         cover less than a whole block.
     """
-    across, down = (
-        max(1, int(have / want / GAP)) for have, want in zip((source.width, source.height), size, strict=True)
-    )
+    across, down = reductions((source.width, source.height), size)
+    if across == down == 1 and source.rgb is not None:
+        return source.rgb, (float(source.width), float(source.height))
     small = Image.new("RGB", (-(-source.width // across), -(-source.height // down)))
     step = max(1, BAND_PIXELS // (source.width * down)) * down
     for first in range(0, source.height, step):
         band = source.band(first, min(first + step, source.height))
         small.paste(band.reduce((across, down)), (0, first // down))
     return small, (source.width / across, source.height / down)
+
+
+def reductions(have: tuple[int, int], want: tuple[int, int]) -> tuple[int, int]:
+    """By how much `shrink` reduces width and height."""
+    return max(1, int(have[0] / want[0] / GAP)), max(1, int(have[1] / want[1] / GAP))
 
 
 def _levels(size: tuple[int, int], rows: Callable[[int, int], Array]) -> tuple[float, float]:

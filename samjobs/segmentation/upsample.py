@@ -27,7 +27,11 @@ class Axis:
 
     low: Ints  # (out,) 0…source - 1
     weight: Float32  # (out,) 0…1
-    source: int
+    starts: Ints  # (source + 1,) the first output pixel whose `low` is at least this
+
+    @property
+    def source(self) -> int:
+        return self.starts.size - 1
 
     @classmethod
     def of(cls, source: int, out: int) -> "Axis":
@@ -35,12 +39,12 @@ class Axis:
         place = (np.arange(out, dtype=np.float32) + np.float32(0.5)) * np.float32(source / out) - np.float32(0.5)
         place = np.maximum(place, np.float32(0))
         low = np.minimum(place.astype(np.int64), source - 1)
-        return cls(low, (place - low.astype(np.float32)).clip(0, 1), source)
+        starts = np.searchsorted(low, np.arange(source + 1), "left")
+        return cls(low, (place - low.astype(np.float32)).clip(0, 1), starts)
 
     def reach(self, first: int, end: int) -> tuple[int, int]:
         """The range of output pixels that read any of the source pixels first … end - 1."""
-        start = int(np.searchsorted(self.low, first - 1, "left"))
-        return start, int(np.searchsorted(self.low, end - 1, "right"))
+        return int(self.starts[max(0, first - 1)]), int(self.starts[end])
 
 
 @dataclass(frozen=True)
@@ -84,7 +88,8 @@ def _strip(values: Float32, x: int, y: int, first: int, end: int, grid: Grid, th
     lines = by_column[low.clip(0, w - 1)] * (1 - weight) + by_column[(low + 1).clip(0, w - 1)] * weight
     above = np.zeros((end - first, h + 2), np.bool_)
     np.greater(lines, threshold, out=above[:, 1:-1])
-    column, gap = np.nonzero(above[:, 1:] != above[:, :-1])  # down each column they alternate: begin, end, begin, end
+    # Down each column they alternate: begin, end, begin, end. The columns are stored one behind the other.
+    column, gap = np.divmod(np.flatnonzero(above[:, 1:] != above[:, :-1]), h + 1)
     edges = np.where(gap == 0, 0, grid.rows.low.size)  # nothing lies above the first low row or below the last one
     inner = (gap > 0) & (gap < h)
     pairs = lines[column[inner], gap[inner] - 1], lines[column[inner], gap[inner]]
@@ -99,7 +104,7 @@ def _crossings(upper: Float32, lower: Float32, low: Ints, rows: Axis, threshold:
     Args:
         upper, lower: (n,) the values at the low-resolution rows `low` and `low` + 1.
     """
-    start, stop = np.searchsorted(rows.low, low, "left"), np.searchsorted(rows.low, low, "right")
+    start, stop = rows.starts[low], rows.starts[low + 1]
     rising = lower > upper
     out = rows.low.size
 

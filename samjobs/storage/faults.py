@@ -67,6 +67,9 @@ def writing(uri: str, size: int, free: Callable[[], int | None]) -> Iterator[Non
     except SamjobsError:
         raise
     except Exception as error:
+        if isinstance(error, FileExistsError | NotADirectoryError | IsADirectoryError):
+            words = "a file stands where a folder is needed, or a folder where the file goes"
+            raise InvalidInput(f"cannot write {redact(uri)}: {words}; choose another output") from error
         known = translate(error, uri)
         full = isinstance(error, OSError) and error.errno in _FULL
         if full or isinstance(known, AccessDenied | ObjectMissing):

@@ -48,7 +48,7 @@ _DUE_IN_REGION = _DUE.where(shards.c.region == sa.bindparam("region")).order_by(
 _DUE_IN_JOB = _DUE.where(shards.c.job_id == sa.bindparam("job_id")).order_by(shards.c.available_at, shards.c.index)
 
 
-def due(limit: int, now: datetime, job_id: UUID | None, region: str | None) -> tuple[sa.Select[Any], dict[str, Any]]:
+def _due(limit: int, now: datetime, job_id: UUID | None, region: str | None) -> tuple[sa.Select[Any], dict[str, Any]]:
     """The statement by which a claim chooses, with its parameters."""
     parameters: dict[str, Any] = {"now": now, "limit": limit}
     if job_id is not None:
@@ -68,7 +68,7 @@ def claim(
     holds. Two claims at once take different shards, and neither waits for the other (on SQLite they take turns).
     """
     at = now(conn)
-    statement, parameters = due(limit, at, job_id, region)
+    statement, parameters = _due(limit, at, job_id, region)
     rows = conn.execute(statement, parameters).all()
     if not rows:
         return []

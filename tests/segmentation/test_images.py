@@ -80,7 +80,6 @@ def test_shrinking_is_close_to_pillows_antialiased_bilinear():
     plain = np.asarray(image.resize((100, 100), Image.Resampling.BILINEAR)).astype(int)
     for kind, options in (("PNG", {}), ("JPEG", {"quality": 95})):
         ours = decode(written(image, kind, **options), Square(100), LIMITS).pixels
-        print(np.abs(ours - plain).mean())
         assert np.abs(ours - plain).mean() < 2
 
 
@@ -374,8 +373,8 @@ def test_formats_outside_the_list_are_refused():
 
 def test_the_estimate_of_a_large_jpeg_counts_its_reduced_decoding():
     data = written(scene(4000, 3000), "JPEG")
-    whole, reduced = peek(data, LIMITS), peek(data, LIMITS, Square(336))
-    assert whole.decode_bytes - reduced.decode_bytes == 4000 * 3000 * 4 - 4000 * 3000 * 4 // 64
+    assert peek(data, LIMITS).decode_bytes > 4000 * 3000 * 4
+    assert peek(data, LIMITS, Square(336)).decode_bytes < 4000 * 3000
 
 
 def test_decoding_leaves_no_thread_behind():

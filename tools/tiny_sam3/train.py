@@ -30,6 +30,7 @@ SAVE_EVERY = 250
 def main(arguments: Sequence[str] | None = None) -> None:
     """Train as the command line says."""
     options = _parser().parse_args(arguments)
+    torch.set_num_threads(options.threads)
     torch.manual_seed(0)
     tokenizer = make_tokenizer()
     detector, tracker = build(len(tokenizer))
@@ -111,7 +112,7 @@ class Training:
         torch.autograd.backward(loss)
         norm = nn.utils.clip_grad_norm_(self._weights, 2.0)
         self._optimiser.step()
-        for name, value in {**{k: float(v) for k, v in losses.items()}, "tiou": iou, "gn": float(norm)}.items():
+        for name, value in {**{k: v.item() for k, v in losses.items()}, "tiou": iou, "gn": norm.item()}.items():
             self._averages[name] = 0.97 * self._averages.get(name, value) + 0.03 * value
 
     def _losses(self, batch: Batch) -> tuple[dict[str, Tensor], float]:
@@ -145,6 +146,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--out", type=Path, required=True, help="folder of the checkpoint")
     parser.add_argument("--minutes", type=float, default=45)
     parser.add_argument("--steps", type=int, default=10**9)
+    parser.add_argument("--threads", type=int, default=2, help="1 is faster where the cores are shared")
     parser.add_argument("--pool", type=int, default=6000, help="scenes drawn before the start")
     parser.add_argument("--first-seed", type=int, default=0, help="seed of the first scene")
     parser.add_argument("--batch", type=int, default=16, help="images per step")

@@ -15,9 +15,15 @@ import torch
 from transformers import Sam3Model, Sam3Processor, Sam3TrackerModel
 from transformers.utils import logging as transformers_logging
 
-from samjobs.errors import InvalidInput, ModelUnavailable
+from samjobs.errors import ModelUnavailable
 from samjobs.segmentation.engines.sam3_network import Sam3Network
-from samjobs.segmentation.engines.torch_device import choose_device, choose_dtype, describe, device_errors
+from samjobs.segmentation.engines.torch_device import (
+    at_least_one,
+    choose_device,
+    choose_dtype,
+    describe,
+    device_errors,
+)
 from samjobs.segmentation.engines.torch_engine import TorchEngine, info_of
 from samjobs.segmentation.engines.weights import Weights, sam3_checkpoint
 
@@ -51,8 +57,8 @@ def load(
     where = choose_device(device)
     kind = choose_dtype(where, dtype)
     default_batch, default_pairs = _DEFAULTS[where.type]
-    batch = _at_least_one("batch", batch, default_batch)
-    pairs = _at_least_one("pairs", pairs, default_pairs)
+    batch = at_least_one("batch", batch, default_batch)
+    pairs = at_least_one("pairs", pairs, default_pairs)
     weights = sam3_checkpoint(model, revision)
     fingerprint = weights.fingerprint()
     network = load_network(weights, where, kind)
@@ -68,12 +74,6 @@ def load(
         versions={name: version(name) for name in LIBRARIES},
     )
     return TorchEngine(network, info, where, pairs)
-
-
-def _at_least_one(name: str, value: int | None, default: int) -> int:
-    if value is not None and value < 1:
-        raise InvalidInput(f"{name} {value} is below 1")
-    return default if value is None else value
 
 
 def load_network(weights: Weights, device: torch.device, dtype: torch.dtype) -> Sam3Network:

@@ -68,6 +68,17 @@ def choose_dtype(device: torch.device, name: str | None) -> torch.dtype:
     return DTYPES[name]
 
 
+def at_least_one(name: str, value: int | None, default: int) -> int:
+    """The size that was given, or its default.
+
+    Raises:
+        InvalidInput: it is below 1.
+    """
+    if value is not None and value < 1:
+        raise InvalidInput(f"{name} {value} is below 1: give 1 or more, or leave it out")
+    return default if value is None else value
+
+
 def describe(device: torch.device) -> str:
     """`cpu`, or the GPU with its name: `cuda:0 NVIDIA H100 80GB HBM3`."""
     return f"{device} {torch.cuda.get_device_name(device)}" if device.type == "cuda" else str(device)

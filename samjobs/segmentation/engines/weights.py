@@ -16,6 +16,7 @@ from pathlib import Path
 from samjobs.errors import ModelUnavailable
 
 DEFAULT_MODEL = "facebook/sam3"
+META_FILE = "sam3.pt"
 
 LICENCE = (
     "SAM 3's weights are Meta's, under the SAM License (https://huggingface.co/facebook/sam3): "
@@ -117,6 +118,20 @@ def sam3_checkpoint(model: str | None, revision: str | None) -> Weights:
     for path in files:
         _check_safetensors(path)
     return Weights(folder, files, model, commit)
+
+
+def meta_checkpoint(model: str | None, revision: str | None) -> Weights:
+    """Meta's `sam3.pt`: the file itself, or the folder or hub model that has it.
+
+    Raises:
+        ModelUnavailable: see `locate`; or the file is missing.
+    """
+    model = model or DEFAULT_MODEL
+    path, commit = locate(model, revision, (META_FILE,))
+    file = path / META_FILE if path.is_dir() else path
+    if not file.is_file():
+        raise ModelUnavailable(f"{file} is missing: give the path of {META_FILE} as model. {LICENCE}")
+    return Weights(file.parent, (file,), model, commit)
 
 
 def _check_config(folder: Path) -> None:
