@@ -2,7 +2,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint bench lock clean
+.PHONY: help demo test lint bench generate lock clean
 
 PYTHON ?= python3
 VENV := .venv
@@ -28,6 +28,9 @@ lint: $(VENV)/.dev ## format check, lint, types, import contracts
 
 bench: $(VENV)/.dev ## print the tables of every benchmark (BENCH_ARGS=--quick for short ones)
 	@for bench in pipeline; do $(BIN)/python -m benchmarks.$$bench $(BENCH_ARGS); done
+
+generate: $(VENV)/.dev ## write the reference pages that are made from the code
+	$(BIN)/python -m tools.generate
 
 lock: $(VENV)/.uv ## bring requirements.lock up to date with pyproject.toml
 	$(BIN)/uv pip compile pyproject.toml --all-extras --universal --generate-hashes --no-header --no-emit-index-url \

@@ -6,6 +6,7 @@ need more than the machine has free.
 """
 
 import multiprocessing
+import os
 from collections.abc import Callable
 from multiprocessing.connection import Connection
 from pathlib import Path
@@ -13,7 +14,6 @@ from typing import Any
 
 import cv2
 import numpy as np
-import psutil
 from pycocotools import mask as coco_mask
 
 from benchmarks.logits import SHARES, candidates
@@ -57,7 +57,8 @@ def measure(quick: bool) -> list[Section]:
 def _row(size: str, count: int, extent: str, limit: int | None) -> dict[str, Any]:
     width, height = SIZES[size]
     stacked = width * height * count * (4 + 4 + 1 + 1) / MIB  # masks, their stack in float32, bool, uint8
-    room = min(psutil.virtual_memory().available / MIB / 2, limit or float("inf"))
+    free = os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") / MIB
+    room = min(free / 2, limit or float("inf"))
     ours, total = peak(by_samjobs, count, extent, width, height)
     theirs = peak(by_stacking, count, extent, width, height)[0] if stacked < room else None
     return {
@@ -89,15 +90,15 @@ def peak(way: Way, count: int, extent: str, width: int, height: int) -> tuple[fl
 def _child(sender: Connection, way: Way, count: int, extent: str, width: int, height: int) -> None:
     found = candidates(count, SHARES[extent])
     way(candidates(1, SHARES[extent]), 64, 64)  # what libraries set up at their first call is not counted
-    before = psutil.Process().memory_info().rss
+    before = _resident("VmRSS")
     assert way(found, width, height) == count
-    sender.send((before, max(before, _high_water())))
+    sender.send((before, max(before, _resident("VmHWM"))))
 
 
-def _high_water() -> int:
-    """Peak resident bytes of this process (Linux)."""
+def _resident(field: str) -> int:
+    """Bytes of this process in memory: now (VmRSS) or at most (VmHWM). Linux."""
     lines = Path("/proc/self/status").read_text().splitlines()
-    return next(int(line.split()[1]) * 1024 for line in lines if line.startswith("VmHWM"))
+    return next(int(line.split()[1]) * 1024 for line in lines if line.startswith(field))
 
 
 if __name__ == "__main__":

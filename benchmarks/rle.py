@@ -1,7 +1,8 @@
 """What does one mask cost, from the model's logits to COCO's compressed run lengths?
 
 samjobs goes from logits to runs without a mask of the photo's size. The usual way interpolates the whole mask and hands
-it to pycocotools. In between, for engines that give sharp masks: the same full mask encoded by samjobs from its frame.
+it to pycocotools, which wants it column by column: on large photos that transposing costs most, so the factor is given
+without it too. The last columns, for engines that give sharp masks: a full mask by samjobs and by pycocotools.
 """
 
 import time
@@ -41,7 +42,9 @@ def _row(size: str, extent: str, repeats: int) -> dict[str, Any]:
     mask = interpolated()
     ours, result = timed(lambda: select([found], [0.0], Thresholds(), width, height, STRIP_PIXELS), repeats)
     resized, _ = timed(interpolated, repeats)
+    by_columns = np.asfortranarray(mask.astype(np.uint8))
     plain, reference = timed(lambda: coco_mask.encode(np.asfortranarray(mask.astype(np.uint8))), repeats)
+    alone, _ = timed(lambda: coco_mask.encode(by_columns), repeats)
     cropped, encoded = timed(lambda: rle.encode(mask), repeats)
     assert encoded.counts == reference["counts"].decode(), "not byte-identical to pycocotools"
     differing = np.count_nonzero(rle.decode(result.instances[0].rle) != mask)
@@ -52,8 +55,10 @@ def _row(size: str, extent: str, repeats: int) -> dict[str, Any]:
         "samjobs logits → RLE": ours,
         "cv2.resize + pycocotools": resized + plain,
         "times faster": (resized + plain) / ours,
+        "without its transposing": (resized + alone) / ours,
         "full mask → RLE, samjobs": cropped,
         "full mask → RLE, pycocotools": plain,
+        "alone, transposed before": alone,
         "RLE bytes": len(encoded.counts),
     }
 

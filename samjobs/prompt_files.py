@@ -77,35 +77,43 @@ def read_points(path: str, storage: Storage) -> dict[str, Prompts]:
 
 
 def pair(images: Iterable[NewImage], prompts: dict[str, Prompts]) -> Paired:
-    """Give each entry to the listed image that it names: by key, by path, or by file name, in this order.
+    """Give each entry to the listed image that it names: by key or path, or else by a file name that one image has.
+
+    The images come in the order of the entries.
 
     Raises:
-        InvalidInput: an entry names no listed image, or a file name that several have, or two entries one image.
+        InvalidInput: an entry names no listed image, or a file name that several have, or two entries name one image.
     """
-    by_place: dict[str, str] = {}
-    by_name: dict[str, str] = {}
-    for written in prompts:
-        by_place.setdefault(to_uri(written), written)
-        if "/" not in written:
-            by_name[written] = written
-    matched: dict[str, NewImage] = {}
-    result, left_out = [], 0
+    by_uri = {to_uri(entry): entry for entry in prompts}
+    exact: dict[str, NewImage] = {}
+    named: dict[str, list[NewImage]] = {}
+    total = 0
     for image in images:
+        total += 1
         name = image.key.rpartition("/")[2]
-        entry: str | None = image.key if image.key in prompts else by_place.get(image.uri) or by_name.get(name)
-        if entry is None:
-            left_out += 1
-            continue
-        if entry in matched:
-            other = matched[entry].key
-            raise InvalidInput(f"{entry} fits {other} and {image.key}: write the path below the input folder")
-        matched[entry] = image
-        result.append(NewImage(image.key, image.uri, prompts[entry]))
-    missing = [written for written in prompts if written not in matched]
-    if missing:
-        more = f" (and {len(missing) - 1} more)" if len(missing) > 1 else ""
-        raise InvalidInput(f"{missing[0]}{more} is not among the images: write its path below the input folder")
-    return Paired(result, left_out)
+        entry = image.key if image.key in prompts else by_uri.get(image.uri)
+        if entry is not None:
+            exact[entry] = image
+        elif name in prompts and len(named.setdefault(name, [])) < 2:  # two are enough to say that it is ambiguous
+            named[name].append(image)
+    found = [_settled(entry, exact.get(entry), named.get(entry, [])) for entry in prompts]
+    return Paired(
+        [NewImage(image.key, image.uri, prompts[entry]) for entry, image in zip(prompts, found, strict=True)],
+        total - len(found),
+    )
+
+
+def _settled(entry: str, exact: NewImage | None, named: list[NewImage]) -> NewImage:
+    """The image that an entry means: the one of that key or path before those of that file name."""
+    if exact is not None:
+        return exact
+    if len(named) > 1:
+        raise InvalidInput(
+            f"{entry} fits {named[0].key} and {named[1].key}: write the path below the input folder in its place"
+        )
+    if not named:
+        raise InvalidInput(f"{entry} is not among the images, or named twice: write its path below the input folder")
+    return named[0]
 
 
 def _boxes(path: str, storage: Storage) -> Iterator[tuple[str, str, Any]]:

@@ -145,9 +145,15 @@ class ClickPrompt(Model):
 class Prompts(Model):
     """What to look for in one image."""
 
-    text: tuple[Annotated[TextPrompt, BeforeValidator(_short_text)], ...] = Field((), max_length=64)
-    boxes: tuple[Annotated[BoxPrompt, BeforeValidator(_short_box)], ...] = Field((), max_length=256)
-    points: tuple[Annotated[ClickPrompt, BeforeValidator(_short_clicks)], ...] = Field((), max_length=256)
+    text: tuple[Annotated[TextPrompt, BeforeValidator(_short_text)], ...] = Field(
+        (), max_length=64, description="Phrases, for find_all."
+    )
+    boxes: tuple[Annotated[BoxPrompt, BeforeValidator(_short_box)], ...] = Field(
+        (), max_length=256, description="Objects for inside_box, exemplars for find_all."
+    )
+    points: tuple[Annotated[ClickPrompt, BeforeValidator(_short_clicks)], ...] = Field(
+        (), max_length=256, description="Clicks per object, for point."
+    )
 
     @property
     def empty(self) -> bool:
@@ -263,8 +269,8 @@ class JobSpec(Model):
     priority: int = Field(0, ge=-1000, le=1000, description="Higher goes first.")
     shard_size: int = Field(32, ge=1, le=10_000, description="Images per shard.")
     parallelism: int | None = Field(None, ge=1, description="Shards of this job that may run at once.")
-    retry_policy: RetryPolicy = Field(RetryPolicy())
-    failure_policy: FailurePolicy = Field(FailurePolicy())
+    retry_policy: RetryPolicy = Field(RetryPolicy(), description="What happens after a failure of a shard.")
+    failure_policy: FailurePolicy = Field(FailurePolicy(), description="When failed images fail the job.")
     suspend: bool = Field(False, description="Accepted but not started until this is false.")
     not_before: AwareDatetime | None = Field(None, description="Not started before this time (with its zone).")
     active_deadline_seconds: int | None = Field(

@@ -1,1 +1,1 @@
-"""Scripts for people who work on samjobs; none of them is in the wheel."""
+"""Scripts of the project, run as `python -m tools.NAME`."""

@@ -1,22 +1,22 @@
-"""What the commands have in common: the database, the storage, the engines, and stopping on signals."""
+"""What the commands have in common: the settings, the database, the storage and the engines."""
 
 import ipaddress
-import signal
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
-from types import FrameType
 from typing import Annotated
+from urllib.parse import quote, unquote
 
 import typer
 
 from samjobs import settings as settings_module
-from samjobs.errors import InvalidInput
+from samjobs.cli.space import MeteredStorage
+from samjobs.errors import InvalidInput, OutputUnwritable
 from samjobs.segmentation.engines import load
 from samjobs.segmentation.engines.base import Engine
 from samjobs.settings import Settings
 from samjobs.spec import JobSpec
-from samjobs.storage import Access, Storage
+from samjobs.storage import Access
 from samjobs.store import Store, connect, migrate
 
 Database = Annotated[
@@ -25,6 +25,7 @@ Database = Annotated[
         "--db", metavar="FILE", help="Queue file (SQLite); SAMJOBS_DATABASE_URL otherwise, or one in your home."
     ),
 ]
+_SQLITE = "sqlite:///"
 AsJson = Annotated[bool, typer.Option("--json", help="One JSON object a line on standard output.")]
 
 
@@ -33,7 +34,22 @@ def settings_for(db: str | None) -> Settings:
     settings = settings_module.load()
     if db is None:
         return settings
-    return settings.model_copy(update={"database_url": f"sqlite:///{Path(db).expanduser().absolute()}"})
+    path = quote(str(Path(db).expanduser().absolute()), errors="surrogateescape")
+    return settings.model_copy(update={"database_url": f"{_SQLITE}{path}"})
+
+
+def database_file(settings: Settings) -> Path:
+    """The SQLite file that the settings name.
+
+    Raises:
+        InvalidInput: they name a server.
+    """
+    url = settings.database_url
+    if not url.startswith(_SQLITE):
+        raise InvalidInput(
+            "this command works on a SQLite file, and SAMJOBS_DATABASE_URL names a server: use --db FILE"
+        )
+    return Path(unquote(url.removeprefix(_SQLITE), errors="surrogateescape"))
 
 
 @contextmanager
@@ -41,15 +57,17 @@ def open_store(settings: Settings) -> Iterator[Store]:
     """The database of this machine, with its tables up to date.
 
     Raises:
-        InvalidInput: it is not a SQLite file.
+        InvalidInput: it is not a SQLite file, or lies on a network file system.
+        OutputUnwritable: it cannot be written.
     """
-    url = settings.database_url
-    if not url.startswith("sqlite:///"):
-        raise InvalidInput(
-            "this command works on a SQLite file, and SAMJOBS_DATABASE_URL names a server: use --db FILE"
-        )
-    Path(url.removeprefix("sqlite:///")).parent.mkdir(parents=True, exist_ok=True)
-    store = connect(url)
+    folder = database_file(settings).parent
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise OutputUnwritable(
+            f"the queue's folder {folder} cannot be made: {error.strerror}; name another place by --db FILE"
+        ) from error
+    store = connect(settings.database_url)
     try:
         migrate(store)
         yield store
@@ -57,11 +75,11 @@ def open_store(settings: Settings) -> Iterator[Store]:
         store.close()
 
 
-def storage_for(settings: Settings) -> Storage:
+def storage_for(settings: Settings) -> MeteredStorage:
     """The storage, with the hosts and networks that the settings allow."""
     networks = tuple(entry for entry in settings.allowed_hosts if _is_network(entry))
     hosts = tuple(entry for entry in settings.allowed_hosts if entry not in networks)
-    return Storage(Access(hosts=hosts, networks=networks))
+    return MeteredStorage(Access(hosts=hosts, networks=networks))
 
 
 def _is_network(entry: str) -> bool:
@@ -72,8 +90,8 @@ def _is_network(entry: str) -> bool:
     return True
 
 
-class Engines:
-    """Engines by what a job asks for, each loaded once."""
+class Engines(AbstractContextManager["Engines"]):
+    """Engines by what a job asks for, one of them loaded at a time."""
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
@@ -94,40 +112,14 @@ class Engines:
             self._loaded[key] = engine
         return self._loaded[key]
 
+    def __exit__(self, *raised: object) -> None:
+        self.close()
+
     def close(self) -> None:
-        """Give the devices' memory back."""
+        """Give the device's memory back."""
         for engine in self._loaded.values():
             engine.close()
         self._loaded.clear()
 
     def _default_model(self, engine: str) -> str | None:
         return {"sam3": self._settings.sam3_model, "sam3-meta": self._settings.sam3_meta_checkpoint}.get(engine)
-
-
-class Stop:
-    """Ctrl-C and SIGTERM: the first lets the image in hand be finished, the second ends the process at once."""
-
-    def __init__(self) -> None:
-        self.signal: signal.Signals | None = None
-
-    @contextmanager
-    def listening(self, said: Callable[[str], None]) -> Iterator[None]:
-        """Take over both signals; `said` is told what happens."""
-
-        def on_signal(number: int, frame: FrameType | None) -> None:
-            if self.signal is not None:
-                raise KeyboardInterrupt
-            self.signal = signal.Signals(number)
-            said("stopping after the image in hand; once more to stop at once")
-
-        before = {number: signal.signal(number, on_signal) for number in (signal.SIGINT, signal.SIGTERM)}
-        try:
-            yield
-        finally:
-            for number, handler in before.items():
-                signal.signal(number, handler)
-
-    @property
-    def exit_code(self) -> int | None:
-        """128 + the signal's number, as shells have it; None when nobody stopped."""
-        return None if self.signal is None else 128 + self.signal

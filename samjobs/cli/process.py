@@ -5,14 +5,15 @@ from typing import Annotated, Any
 
 import typer
 
-from samjobs.cli.context import AsJson, Database, Engines, Stop, open_store, settings_for, storage_for
-from samjobs.cli.report import report_for
-from samjobs.cli.run import Run, exit_code, work
-from samjobs.execution.local import LocalWorker
+from samjobs.cli.context import AsJson, Database
+from samjobs.cli.report import Report, passed_over
+from samjobs.cli.run import Run, open_run
+from samjobs.cli.work import summary, work
 from samjobs.execution.submit import Submission, submit
 from samjobs.spec import Format, JobSpec, Mode, parse
 from samjobs.storage import to_uri
-from samjobs.store import jobs
+
+REMEMBERED_S = 30 * 24 * 3600  # how long `queue status` and `show` know an ended job; its results stay for ever
 
 
 def process(
@@ -101,34 +102,31 @@ def process(
         revision=revision,
         resume=resume,
         shardSize=shard_size,
+        ttlSecondsAfterFinished=REMEMBERED_S,
     )
-    settings = settings_for(db)
-    report, stop, engines = report_for(as_json), Stop(), Engines(settings)
-    with (
-        open_store(settings) as store,
-        storage_for(settings) as storage,
-        LocalWorker(store, storage, settings, engines) as worker,
-        stop.listening(report.say),
-    ):
+    with open_run(db, as_json, limit) as run:
         if not no_process and workers == 1:
-            engines(spec)  # a model that cannot be loaded is told before anything is queued
-        job_name = name or Path(spec.output.uri).name or "job"
-        submission = submit(store, storage, spec, worker, name=job_name)
-        _tell(report.say, submission)
-        run = Run(store, storage, settings, engines, worker, report, stop, limit)
+            run.engines(spec)  # a model that cannot be loaded is told before anything is queued
+        submission = submit(
+            run.store,
+            run.storage,
+            spec,
+            run.worker,
+            name=name or Path(spec.output.uri).name or "job",
+            listed=lambda count: _leave_if(run.stop.exit_code),
+        )
+        _tell(run.report, submission, spec)
+        run.only, run.scope = submission.job_id, [submission.job_id]
         run.tally.total = submission.images
-        if not no_process:
-            report.begin(submission.images)
-            work(run, submission.job_id, workers)
-        with store.read() as conn:
-            job = jobs.get(conn, submission.job_id)
-        assert job is not None, "the job was submitted above"
-        run.tally.total = job.images_total
-        summary = run.tally.summary() | {"job": str(job.id), "jobState": job.state.value, "output": spec.output.uri}
-        report.end(summary)
-        code = exit_code(run, submission.job_id)
-    engines.close()
-    raise typer.Exit(code)
+        if no_process:
+            _tell_queued(run)
+        else:
+            _leave_if(work(run, workers))
+
+
+def _leave_if(code: int | None) -> None:
+    if code:
+        raise typer.Exit(code)
 
 
 def build_spec(**data: Any) -> JobSpec:
@@ -151,9 +149,15 @@ def _absolute(place: str | None) -> str | None:
     return None if place is None else to_uri(place)
 
 
-def _tell(say: Any, submission: Submission) -> None:
+def _tell(report: Report, submission: Submission, spec: JobSpec) -> None:
     if submission.joined:
-        say("another samjobs process is at work on the same job: joining it")
+        forced = "" if spec.resume else "; --force means nothing to it"
+        report.say(f"another samjobs process is at work on the same job: joining it{forced}")
     elif submission.ignored:
-        passed = ", ".join(f"{count} {reason}" for reason, count in sorted(submission.ignored.items()))
-        say(f"{submission.images} images found; passed over: {passed}")
+        report.say(f"{submission.images} images found; passed over: {passed_over(submission.ignored)}")
+
+
+def _tell_queued(run: Run) -> None:
+    (job,) = run.jobs()
+    run.report.say(f"{job.images_total} images are queued; `samjobs queue process --job {str(job.id)[:8]}` works them")
+    run.report.end(summary(run))

@@ -1,33 +1,39 @@
 """`samjobs queue`: what is queued on this machine, and what a person may do with it."""
 
 import json
-from typing import Annotated
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Annotated, Any
+from uuid import uuid4
 
 import typer
 from rich.console import Console
 from rich.table import Table
 
-from samjobs.cli.context import AsJson, Database, Engines, Stop, open_store, settings_for, storage_for
-from samjobs.cli.report import report_for
-from samjobs.cli.run import Run, exit_code, work
+from samjobs.cli.context import AsJson, Database, database_file, open_store, settings_for
+from samjobs.cli.run import open_run, pending
+from samjobs.cli.work import work
 from samjobs.errors import InvalidInput
-from samjobs.execution.local import LocalWorker
+from samjobs.execution.local import at_work
+from samjobs.execution.presence import Presence, locks_folder
 from samjobs.states import JOB_ACTIVE, JobState
-from samjobs.store import Connection, jobs, views
+from samjobs.store import Connection, Store, jobs, shards, views, workers
 from samjobs.store.rows import Job
 
 app = typer.Typer(no_args_is_help=True, help="What is queued on this machine.")
 
 JobName = Annotated[str | None, typer.Option("--job", metavar="ID_OR_NAME", help="One job; left out: all of them.")]
 ACTOR = "samjobs queue"
+LISTED = 1000  # jobs, the newest ones
+WIDE = 1000  # characters
 
 
 @app.command()
 def status(job: JobName = None, db: Database = None, as_json: AsJson = False) -> None:
     """List jobs with their progress and, where they wait or failed, why."""
-    with open_store(settings_for(db)) as store, store.read() as conn:
-        found = _jobs(conn, job)
-        rows = [_row(conn, one) for one in found]
+    with _queue(db) as (store, presence), store.read() as conn:
+        rows = [_row(conn, presence, one) for one in _jobs(conn, job)]
     if as_json:
         for row in rows:
             print(json.dumps(row))
@@ -38,8 +44,9 @@ def status(job: JobName = None, db: Database = None, as_json: AsJson = False) ->
     table = Table("JOB", "NAME", "STATE", "IMAGES", "DONE", "UNCHANGED", "FAILED", "WHY", box=None)
     for row in rows:
         cells = ("name", "state", "images", "done", "unchanged", "failed", "why")
-        table.add_row(str(row["job"])[:8], *(str(row[cell]) for cell in cells))
-    Console().print(table)
+        table.add_row(row["job"][:8], *(str(row[cell]) for cell in cells))
+    # Without a terminal nobody wraps the lines but the one who reads them.
+    Console(markup=False, highlight=False, width=None if sys.stdout.isatty() else WIDE).print(table)
 
 
 @app.command()
@@ -51,37 +58,26 @@ def process(
     as_json: AsJson = False,
 ) -> None:
     """Work on what is queued."""
-    settings = settings_for(db)
-    report, stop, engines = report_for(as_json), Stop(), Engines(settings)
-    with (
-        open_store(settings) as store,
-        storage_for(settings) as storage,
-        LocalWorker(store, storage, settings, engines) as worker,
-        stop.listening(report.say),
-    ):
-        with store.read() as conn:
-            found = [one for one in _jobs(conn, job) if one.state in JOB_ACTIVE]
-        run = Run(store, storage, settings, engines, worker, report, stop, limit)
-        run.tally.total = sum(
-            one.images_total - one.images_done - one.images_failed - one.images_skipped for one in found
-        )
-        report.begin(run.tally.total)
-        job_id = found[0].id if job is not None and found else None
-        if found:
-            work(run, job_id, workers)
-        report.end(run.tally.summary())
-        code = exit_code(run, job_id)
-    engines.close()
+    with open_run(db, as_json, limit) as run:
+        with run.store.read() as conn:
+            found = _jobs(conn, job)
+        active = [one for one in found if one.state in JOB_ACTIVE]
+        if job is None and not active:
+            run.report.say("nothing is queued; `samjobs queue retry` queues what has failed")
+        run.only = found[0].id if job is not None else None
+        run.scope = [one.id for one in active]
+        run.tally.total = sum(pending(one) for one in active)
+        code = work(run, workers if active else 1)
     raise typer.Exit(code)
 
 
 @app.command()
 def retry(job: JobName = None, db: Database = None) -> None:
     """Queue failed images and dead shards again; `samjobs queue process` works them."""
-    with open_store(settings_for(db)) as store:
+    with _queue(db) as (store, _):
         with store.read() as conn:
             found = [one for one in _jobs(conn, job) if one.images_failed or one.shards_dead]
-        for one in found:
+        for one in found if job is not None else _latest(found):
             with store.begin() as conn:
                 retried = jobs.retry_failed(conn, one.id, actor=ACTOR)
             print(f"{one.name}: {retried.images} failed images and {retried.shards} shards are queued again")
@@ -91,31 +87,59 @@ def retry(job: JobName = None, db: Database = None) -> None:
 
 @app.command()
 def clear(job: JobName = None, db: Database = None) -> None:
-    """Cancel what is queued and forget what has ended. Results in output folders stay."""
-    with open_store(settings_for(db)) as store:
+    """Cancel what is queued and forget what has ended. Results in output folders stay.
+
+    Jobs that a process is at work on are left alone: stop it first.
+    """
+    with _queue(db) as (store, presence):
         with store.read() as conn:
             found = _jobs(conn, job)
-        for one in found:
-            with store.begin() as conn:
-                if one.state in JOB_ACTIVE:
-                    jobs.cancel(conn, one.id, actor=ACTOR)
-                jobs.delete(conn, one.id)
-    print(f"{len(found)} jobs forgotten; their results stay where they are")
+        busy = [text for one in found if (text := _clear(store, presence, one))]
+    if busy and job is not None:
+        raise InvalidInput(f"--job: {busy[0]}: stop it first (Ctrl-C, or kill), then clear")
+    for text in busy:
+        print(f"left alone: {text}")
+    print(f"{len(found) - len(busy)} jobs forgotten; their results stay where they are")
+
+
+def _clear(store: Store, presence: Presence, job: Job) -> str:
+    """Forget one job; or, when somebody is at work on it, say who."""
+    with store.begin() as conn:
+        if job.state in JOB_ACTIVE:
+            if busy := _at_work(conn, presence, job):
+                return f"{job.name} ({str(job.id)[:8]}): {busy}"
+            jobs.cancel(conn, job.id, actor=ACTOR)
+        jobs.delete(conn, job.id)
+    return ""
+
+
+@contextmanager
+def _queue(db: str | None) -> Iterator[tuple[Store, Presence]]:
+    settings = settings_for(db)
+    with open_store(settings) as store:
+        # Only to look at others: this process works on nothing, so it holds no lock.
+        yield store, Presence(locks_folder(database_file(settings)), uuid4())
 
 
 def _jobs(conn: Connection, name: str | None) -> list[Job]:
     if name is None:
-        return jobs.list_jobs(conn, limit=1000)
+        return jobs.list_jobs(conn, limit=LISTED)
     found = jobs.find(conn, name)
     if found is None:
         raise InvalidInput(f"--job: no job {name!r}; `samjobs queue status` lists them")
     return [found]
 
 
-def _row(conn: Connection, job: Job) -> dict[str, str | int | None]:
-    progress = views.job_progress(conn, job.id)
-    waits = job.state in JOB_ACTIVE or job.state is JobState.FAILED
-    why = progress.verdict.message if progress is not None and waits else job.reason
+def _latest(found: list[Job]) -> list[Job]:
+    """Of equal jobs the newest one: it has the others' images too. Cancelled ones cannot be retried."""
+    newest: dict[str | None, Job] = {}
+    for one in found:
+        if one.state is not JobState.CANCELLED:
+            newest.setdefault(one.dedupe_key, one)
+    return list(newest.values())
+
+
+def _row(conn: Connection, presence: Presence, job: Job) -> dict[str, Any]:
     return {
         "job": str(job.id),
         "name": job.name,
@@ -124,6 +148,25 @@ def _row(conn: Connection, job: Job) -> dict[str, str | int | None]:
         "done": job.images_done,
         "unchanged": job.images_skipped,
         "failed": job.images_failed,
-        "why": job.error or why,
+        "why": _why(conn, presence, job),
         "output": job.spec.output.uri,
     }
+
+
+def _why(conn: Connection, presence: Presence, job: Job) -> str:
+    """Why a job waits, or how it ended."""
+    progress = views.job_progress(conn, job.id)
+    if progress is None or not (job.state in JOB_ACTIVE or job.state is JobState.FAILED):
+        return job.reason.value
+    parts = [progress.verdict.message]
+    if job.state in JOB_ACTIVE:
+        parts.append(_at_work(conn, presence, job) or "no process is at work on it: see `samjobs queue process`")
+    parts += [f"shard {shard.index}: {shard.error}" for shard in shards.of_job(conn, job.id) if shard.error][:1]
+    return "; ".join(parts)
+
+
+def _at_work(conn: Connection, presence: Presence, job: Job) -> str:
+    """Which processes are at work on a job; "" for none."""
+    listed = [workers.get(conn, incarnation) for incarnation in at_work(conn, presence, job)]
+    pids = ", ".join(str(worker.pid) for worker in listed if worker is not None)
+    return f"at work on it: process {pids}" if pids else ""

@@ -6,9 +6,12 @@ process that started them.
 """
 
 import json
+import os
 import sys
 import time
 from collections import Counter
+from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -70,14 +73,16 @@ class Tally:
     def seen(self) -> int:
         return sum(self.states.values())
 
-    def summary(self) -> dict[str, Any]:
-        """`skipped` are images that this run did not get to."""
+    def summary(self, *, left: int) -> dict[str, Any]:
+        """The object of `--json`'s last line: `skipped` are the `left` images that nobody got to, `elsewhere` those
+        that other processes on the same job did."""
         return {
             "images": self.total,
             "processed": self.states[ImageState.DONE],
             "unchanged": self.states[ImageState.SKIPPED],
             "failed": self.states[ImageState.FAILED],
-            "skipped": max(0, self.total - self.seen),
+            "skipped": left,
+            "elsewhere": max(0, self.total - left - self.seen),
             "reasons": dict(sorted(self.reasons.items())),
         }
 
@@ -98,27 +103,48 @@ class Report(Protocol):
         """The run is over."""
 
 
-def report_for(as_json: bool) -> Report:
-    """The report that fits: `--json`, a terminal, or a log."""
+def report_for(as_json: bool, reader_gone: Callable[[], None]) -> Report:
+    """The report that fits: `--json`, a terminal, or a log. `reader_gone` is told when standard output breaks."""
     if as_json:
-        return JsonReport()
+        return JsonReport(reader_gone)
     return BarReport() if sys.stderr.isatty() else PlainReport()
 
 
 class JsonReport:
     """For programs."""
 
+    def __init__(self, reader_gone: Callable[[], None]) -> None:
+        self._reader_gone = reader_gone
+
     def begin(self, total: int) -> None:
         pass
 
     def image(self, line: dict[str, Any]) -> None:
-        print(json.dumps(line), flush=True)
+        if not print_out(json.dumps(line)):
+            self._reader_gone()
 
     def say(self, text: str) -> None:
-        print(f"samjobs: {text}", file=sys.stderr, flush=True)
+        say_plainly(text)
 
     def end(self, summary: dict[str, Any]) -> None:
-        print(json.dumps({"type": "summary"} | summary), flush=True)
+        print_out(json.dumps({"type": "summary"} | summary))
+
+
+def print_out(text: str) -> bool:
+    """Print to standard output. False, and never an error again, when nobody reads it any more."""
+    try:
+        print(text, flush=True)
+    except BrokenPipeError:
+        # What is still in the buffer would raise once more at the end of the process.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return False
+    return True
+
+
+def say_plainly(text: str) -> None:
+    """A remark on standard error, if anybody listens there."""
+    with suppress(BrokenPipeError):
+        print(f"samjobs: {text}", file=sys.stderr, flush=True)
 
 
 class PlainReport:
@@ -141,10 +167,10 @@ class PlainReport:
             self.say(self._progress())
 
     def say(self, text: str) -> None:
-        print(f"samjobs: {text}", file=sys.stderr, flush=True)
+        say_plainly(text)
 
     def end(self, summary: dict[str, Any]) -> None:
-        print(ending(summary, time.monotonic() - self._started), flush=True)
+        print_out(ending(summary, time.monotonic() - self._started))
 
     def _progress(self) -> str:
         seen, total = self._tally.seen, self._tally.total
@@ -185,7 +211,7 @@ class BarReport:
 
     def end(self, summary: dict[str, Any]) -> None:
         self._bar.stop()
-        print(ending(summary, time.monotonic() - self._started), flush=True)
+        print_out(ending(summary, time.monotonic() - self._started))
 
 
 class _Rate(ProgressColumn):
@@ -199,7 +225,7 @@ def ending(summary: dict[str, Any], seconds: float) -> str:
     """The last words of a run, for people.
 
     >>> print(ending({"images": 3, "processed": 1, "unchanged": 2, "failed": 0, "skipped": 0,
-    ...               "reasons": {"ContentChanged": 1}, "output": "out"}, 2.0))
+    ...               "elsewhere": 0, "reasons": {"ContentChanged": 1}, "output": "out"}, 2.0))
     3 images in 2 s: 1 processed (1 changed), 2 unchanged, 0 failed
     results in out
     """
@@ -207,11 +233,21 @@ def ending(summary: dict[str, Any], seconds: float) -> str:
     text = f"{summary['images']} images in {_duration(seconds)}: {summary['processed']} processed"
     text += f" ({why})" if why else ""
     text += f", {summary['unchanged']} unchanged, {summary['failed']} failed"
+    if summary["elsewhere"]:
+        text += f", {summary['elsewhere']} by other processes"
     if summary["skipped"]:
         text += f", {summary['skipped']} not reached"
     if summary.get("output"):
         text += f"\nresults in {summary['output']}"
     return text
+
+
+def passed_over(ignored: Counter[str]) -> str:
+    """
+    >>> passed_over(Counter({"hidden": 2, "not an image": 1}))
+    '2 hidden, 1 not an image'
+    """
+    return ", ".join(f"{count} {reason}" for reason, count in sorted(ignored.items()))
 
 
 _WORDS = {

@@ -7,7 +7,7 @@ import typer
 
 from samjobs.cli.context import AsJson, Database, open_store, settings_for
 from samjobs.errors import InvalidInput
-from samjobs.storage import to_uri
+from samjobs.storage import encode_path, to_uri
 from samjobs.store import images
 from samjobs.store.rows import ImageHistory
 
@@ -19,7 +19,9 @@ def show(
 ) -> None:
     """Tell what became of one image in each job, newest first."""
     with open_store(settings_for(db)) as store, store.read() as conn:
-        found = images.history(conn, image) or images.history(conn, to_uri(image))
+        # As a key below the input folder, as an address, and as a path from here.
+        names = dict.fromkeys((encode_path(image), image, to_uri(image)))
+        found = next((history for name in names if (history := images.history(conn, name))), [])
     if not found:
         raise InvalidInput(f"IMAGE: no job knows {image!r}; give its path as it was given to `samjobs process`")
     for entry in found:

@@ -13,7 +13,7 @@ from types import TracebackType
 from typing import Self
 from uuid import UUID
 
-from samjobs.errors import DatabaseUnavailable
+from samjobs.errors import SamjobsError
 from samjobs.store import Store, shards, workers
 from samjobs.store.rows import Lease as Answer
 from samjobs.store.rows import Shard
@@ -70,7 +70,7 @@ class Lease:
                 with self._store.begin() as conn:
                     answer = shards.heartbeat(conn, self._shard.id, self._shard.attempt, self._incarnation)
                     workers.heartbeat(conn, self._incarnation)
-            except DatabaseUnavailable as error:
+            except SamjobsError as error:  # also a full disk: what this process does next will tell of it
                 log.warning("heartbeat: %s", error)
                 continue
             if self._answer is Answer.LOST:

@@ -1,8 +1,8 @@
 """How does one machine work through its queue, without Redis or a controller?
 
 `LocalWorker` claims shards and runs them here, one after another, until nothing is left. Several processes may do so
-on one database: each shard goes to one of them. A process that died is noticed by its lock (`presence.py`), and its
-shards are put back, charged with one failure.
+on one database: each shard goes to one of them. A process that died is noticed by its lock (`presence.py`), one that
+was stopped for long by its heartbeat; its shards are put back, charged with one failure.
 """
 
 import logging
@@ -16,17 +16,17 @@ from typing import Protocol, Self
 from uuid import UUID, uuid4
 
 from samjobs.decisions.retry import after_failure
-from samjobs.errors import ErrorClass
+from samjobs.errors import ErrorClass, SamjobsError, describe
 from samjobs.execution.presence import Presence
 from samjobs.execution.shard import End, Host, run_shard
-from samjobs.names import DEFAULT_REGION
+from samjobs.names import DEFAULT_REGION, Reason
 from samjobs.segmentation.engines.base import Engine
 from samjobs.segmentation.work import Outcome
 from samjobs.settings import Settings
 from samjobs.spec import JobSpec
 from samjobs.states import JOB_TERMINAL
 from samjobs.storage import Storage
-from samjobs.store import Store, jobs, shards, workers
+from samjobs.store import Connection, Store, jobs, shards, workers
 from samjobs.store.rows import Job, NewWorker, Shard
 
 log = logging.getLogger(__name__)
@@ -48,16 +48,17 @@ class LocalWorker(AbstractContextManager["LocalWorker"]):
     """One process at work on a database of this machine."""
 
     def __init__(
-        self, store: Store, storage: Storage, settings: Settings, engine_for: Callable[[JobSpec], Engine]
+        self, store: Store, storage: Storage, settings: Settings, engine_for: Callable[[JobSpec], Engine], locks: Path
     ) -> None:
+        """`locks`: the folder of `Presence`, the same for all processes on this database."""
         self.incarnation: UUID = uuid4()
+        self.presence = Presence(locks, self.incarnation)
         self._engine_for = engine_for
         self._host = Host(store, storage, settings, self.incarnation)
-        self._presence = Presence(locks_folder(settings.database_url), self.incarnation)
 
     def __enter__(self) -> Self:
         with ExitStack() as stack:
-            stack.enter_context(self._presence)
+            stack.enter_context(self.presence)
             with self._host.store.begin() as conn:
                 workers.register(
                     conn,
@@ -76,17 +77,10 @@ class LocalWorker(AbstractContextManager["LocalWorker"]):
     def __exit__(self, *raised: object) -> None:
         self._stack.close()
 
-    def alive(self, incarnation: UUID) -> bool:
-        """Whether another process of this machine still runs."""
-        return self._presence.alive(incarnation)
-
     def at_work_on(self, job: Job) -> bool:
         """Whether any live process submitted the job or holds one of its shards."""
-        if job.submitter is not None and self.alive(job.submitter):
-            return True
         with self._host.store.read() as conn:
-            held = [shard.incarnation for shard in shards.of_job(conn, job.id) if shard.incarnation is not None]
-        return any(self.alive(incarnation) for incarnation in set(held))
+            return bool(at_work(conn, self.presence, job))
 
     def run(self, listener: Listener, *, allowance: Callable[[], int | None], job_id: UUID | None = None) -> None:
         """Work until the job (or the whole queue) is done, or `allowance` gives 0.
@@ -96,47 +90,68 @@ class LocalWorker(AbstractContextManager["LocalWorker"]):
         """
         while allowance() != 0:
             self.put_back_orphans()
-            shard = self._claim(job_id)
-            if shard is not None:
-                self._run(shard, listener, allowance)
+            claimed = self._claim(job_id)
+            if claimed is not None:
+                self._run(*claimed, listener, allowance)
             elif self._idle(job_id):
                 return
             else:
                 time.sleep(POLL_SECONDS)
 
     def put_back_orphans(self) -> int:
-        """Queue the shards of processes that are gone; the number of shards."""
-        store, count = self._host.store, 0
-        with store.read() as conn:
-            others = [worker.incarnation for worker in workers.listing(conn)]
-        for incarnation in others:
-            if self.alive(incarnation):
-                continue
-            with store.begin() as conn:
-                for shard in shards.abandoned(conn, incarnation=incarnation):
-                    job = jobs.get(conn, shard.job_id)
-                    assert job is not None, "a shard row refers to its job"
-                    verdict = after_failure(ErrorClass.WORKER, shard.failures, job.spec.retry_policy, jitter=0)
-                    count += shards.reclaim(conn, shard, verdict)
+        """Queue the shards that nobody runs any more; the number of shards. Call it between two shards: one that
+        this process holds then is one whose lease it gave up (stopped by Ctrl-Z for long, say)."""
+        stale_s = self._host.settings.stale_job_timeout_seconds
+        with self._host.store.read() as conn:
+            # Found by the shards themselves: a dead process need not be listed any more.
+            held = shards.abandoned(conn, older_than_s=0)
+            silent = {shard.id for shard in shards.abandoned(conn, older_than_s=stale_s)}
+            known = {worker.incarnation for worker in workers.listing(conn)}
+        known |= {shard.incarnation for shard in held if shard.incarnation is not None}
+        gone = {incarnation for incarnation in known if not self.presence.alive(incarnation)}
+        put_back = [
+            self._put_back(shard)
+            for shard in held
+            if shard.incarnation in gone or shard.incarnation == self.incarnation or shard.id in silent
+        ]
+        for incarnation in gone:
+            with self._host.store.begin() as conn:
                 workers.remove(conn, incarnation)
-            self._presence.forget(incarnation)
-        return count
+            self.presence.forget(incarnation)
+        return sum(put_back)
 
-    def _claim(self, job_id: UUID | None) -> Shard | None:
+    def _put_back(self, shard: Shard) -> bool:
         with self._host.store.begin() as conn:
-            for shard in shards.claim(conn, limit=1, job_id=job_id):
-                return shards.start(conn, shard.id, shard.attempt, self.incarnation)
+            if shard.incarnation == self.incarnation:
+                return shards.release(conn, shard.id, shard.attempt, reason=Reason.LEASE_LOST)
+            job = jobs.get(conn, shard.job_id)
+            if job is None:
+                return False
+            verdict = after_failure(ErrorClass.WORKER, shard.failures, job.spec.retry_policy, jitter=0)
+            return shards.reclaim(conn, shard, verdict)
+
+    def _claim(self, job_id: UUID | None) -> tuple[Job, Shard] | None:
+        with self._host.store.begin() as conn:
+            for claimed in shards.claim(conn, limit=1, job_id=job_id):
+                shard = shards.start(conn, claimed.id, claimed.attempt, self.incarnation)
+                job = jobs.get(conn, claimed.job_id)
+                assert shard is not None, "claimed in this transaction"
+                assert job is not None, "a shard row refers to its job"
+                return job, shard
         return None
 
-    def _run(self, shard: Shard, listener: Listener, allowance: Callable[[], int | None]) -> None:
-        with self._host.store.read() as conn:
-            job = jobs.get(conn, shard.job_id)
-        assert job is not None, "a shard row refers to its job"
+    def _run(self, job: Job, shard: Shard, listener: Listener, allowance: Callable[[], int | None]) -> None:
+        try:
+            engine = self._engine_for(job.spec)
+        except SamjobsError as error:
+            with self._host.store.begin() as conn:
+                shards.release(conn, shard.id, shard.attempt, reason=Reason.DRAINED, message=describe(error))
+            raise
         end = run_shard(
             self._host,
             shard,
             job.spec,
-            self._engine_for(job.spec),
+            engine,
             allowance=allowance,
             watch=lambda outcome: listener.image(job, outcome),
         )
@@ -145,16 +160,22 @@ class LocalWorker(AbstractContextManager["LocalWorker"]):
     def _idle(self, job_id: UUID | None) -> bool:
         """Whether there is nothing to do now and nothing to wait for."""
         with self._host.store.read() as conn:
-            if job_id is not None:
-                job = jobs.get(conn, job_id)
-                return job is None or job.state in JOB_TERMINAL or job.suspend
-            return shards.next_due_at(conn) is None
+            if job_id is None:
+                return shards.next_due_at(conn) is None
+            job = jobs.get(conn, job_id)
+            if job is None or job.state in JOB_TERMINAL or job.suspend:
+                return True
+            # Of a listing that broke off nothing more comes, and so no end.
+            listing = job.expanded_at is None and job.submitter is not None and self.presence.alive(job.submitter)
+            return job.expanded_at is None and not listing and shards.next_due_at(conn, job_id) is None
 
     def _sign_off(self) -> None:
         with self._host.store.begin() as conn:
             workers.remove(conn, self.incarnation)
 
 
-def locks_folder(database_url: str) -> Path:
-    """Where the locks of the processes on a SQLite file lie: beside it."""
-    return Path(database_url.removeprefix("sqlite:///") + ".processes")
+def at_work(conn: Connection, presence: Presence, job: Job) -> list[UUID]:
+    """The live processes of this machine that list the job's images, submitted it, or hold one of its shards."""
+    holders = [shard.incarnation for shard in shards.abandoned(conn, older_than_s=0) if shard.job_id == job.id]
+    involved = dict.fromkeys(one for one in (job.submitter, *holders) if one is not None)
+    return [incarnation for incarnation in involved if presence.alive(incarnation)]

@@ -17,7 +17,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from uuid import UUID
 
-from samjobs.errors import InvalidInput, ObjectMissing
+from samjobs.errors import InvalidInput, ObjectMissing, OutputUnwritable
 from samjobs.names import CLASSES_FILE, COCO_FILE, FAILURES_FILE, RECORDS_DIR, RESULTS_FILE, SUMMARY_FILE
 from samjobs.segmentation import records
 from samjobs.segmentation.coco import CocoWriter
@@ -36,8 +36,21 @@ def merge(store: Store, storage: Storage, job: Job, *, threads: int) -> None:
     """Write the gathered files of an ended job.
 
     Raises:
-        OutputUnwritable: the output place is full; the records stand, and the next run tries again.
+        OutputUnwritable: the output place or the folder of temporary files is full; the records stand, and the next
+            run tries again.
     """
+    try:
+        _merge(store, storage, job, threads)
+    except OSError as error:
+        # Of the temporary files alone: the storage gives errors of its own.
+        raise OutputUnwritable(
+            f"no room for temporary files in {tempfile.gettempdir()}: {error.strerror}; make some, or set TMPDIR"
+        ) from error
+    with store.begin() as conn:
+        jobs.mark_published(conn, job.id)
+
+
+def _merge(store: Store, storage: Storage, job: Job, threads: int) -> None:
     root = job.spec.output.uri
     with tempfile.TemporaryDirectory(prefix="samjobs-") as folder, ThreadPoolExecutor(threads, "merge") as pool:
         paths = {name: Path(folder) / name for name in (RESULTS_FILE, FAILURES_FILE, COCO_FILE)}
@@ -59,8 +72,6 @@ def merge(store: Store, storage: Storage, job: Job, *, threads: int) -> None:
     if Format.YOLO_SEG in job.spec.output.formats:
         storage.put(join(root, CLASSES_FILE), "".join(f"{name}\n" for name in job.spec.classes()).encode())
     storage.put(join(root, SUMMARY_FILE), _summary(job))
-    with store.begin() as conn:
-        jobs.mark_published(conn, job.id)
 
 
 def _pages(store: Store, job_id: UUID) -> Iterator[list[Image]]:

@@ -2,15 +2,23 @@
 
 Each process holds a lock on a small file named after its incarnation, next to the SQLite file. The kernel drops the
 lock however the process ends, so a killed run is known for dead at once and the next one need not wait for its lease
-to run out. Not promised: anything about processes on other machines; there the lease decides.
+to run out. `alone` lets one process at a time do a thing. Not promised: anything about processes on other machines;
+there the lease decides.
 """
 
 import fcntl
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
 from typing import Self
 from uuid import UUID
+
+
+def locks_folder(database: Path) -> Path:
+    """Where the locks of the processes at work on a SQLite file lie: beside it."""
+    return database.with_name(database.name + ".processes")
 
 
 class Presence:
@@ -40,7 +48,8 @@ class Presence:
         except FileNotFoundError:
             return False
         try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            # Shared: two who ask at the same time must not take each other for the owner.
+            fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
         except BlockingIOError:
             return True
         finally:
@@ -50,6 +59,16 @@ class Presence:
     def forget(self, incarnation: UUID) -> None:
         """Remove what a dead process left."""
         self._path(incarnation).unlink(missing_ok=True)
+
+    @contextmanager
+    def alone(self, name: str) -> Iterator[None]:
+        """Wait until no other process is in the block of the same name."""
+        lock = os.open(self._folder / f"{name}.alone", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            yield
+        finally:
+            os.close(lock)
 
     def _path(self, incarnation: UUID) -> Path:
         return self._folder / f"{incarnation}.lock"

@@ -19,6 +19,7 @@ from samjobs.prompt_files import pair, read_boxes, read_points
 from samjobs.spec import Format, JobSpec
 from samjobs.storage import Storage
 from samjobs.store import Store, jobs
+from samjobs.store.rows import NewImage as NewRow
 
 BATCH = 1000
 
@@ -28,7 +29,7 @@ class Submission:
     """What became of a request."""
 
     job_id: UUID
-    joined: bool  # another process works on the same job already
+    joined: bool  # another process works on an equal job already
     images: int
     ignored: Counter[str]  # files that are not inputs, by reason
 
@@ -45,7 +46,7 @@ def submit(
     """Queue `spec`, or join the process that works on it.
 
     Args:
-        listed: told how many images were found so far.
+        listed: told how many images were found so far; what it raises withdraws the job.
 
     Raises:
         InvalidInput: the input holds no image, or a line of a manifest is wrong; nothing stays queued then.
@@ -93,7 +94,7 @@ def _add(store: Store, job_id: UUID, found: Iterable[NewImage], listed: Callable
     images = iter(found)
     while batch := list(itertools.islice(images, BATCH)):
         with store.begin() as conn:
-            jobs.add_images(conn, job_id, batch)
+            jobs.add_images(conn, job_id, [NewRow(image.key, image.uri, image.prompts) for image in batch])
         count += len(batch)
         listed(count)
     return count

@@ -133,10 +133,14 @@ def orientation(image: Image.Image, *, loaded: bool) -> tuple[int, str | None]:
     return int(value), None
 
 
-def frame_count(image: Image.Image) -> int:
-    """Pages or frames in the file; 1 where they cannot be counted."""
+def frame_count(data: bytes) -> int:
+    """Pages or frames in a file that `open_image` took; 1 where they cannot be counted.
+
+    Counting walks through the file and, where a later page is damaged, leaves Pillow's image in the middle of it: so it
+    is done on an image of its own.
+    """
     try:
-        return int(getattr(image, "n_frames", 1))
+        return int(getattr(Image.open(io.BytesIO(data), formats=FORMATS), "n_frames", 1))
     except Exception:  # a damaged later page does not concern the first
         return 1
 

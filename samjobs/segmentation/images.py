@@ -71,7 +71,7 @@ def peek(data: bytes, limits: Limits, target: Square | LongSide | None = None, p
     turned, _ = orientation(image, loaded=False)
     needed = _decode_bytes(image, data, turned, _wanted(image.size, target, preview) if target else image.size)
     width, height = _upright(image.size, _pending(image, turned))
-    return Header(width, height, image.format or "", image.mode, frame_count(image), needed)
+    return Header(width, height, image.format or "", image.mode, frame_count(data), needed)
 
 
 def decode(data: bytes, target: Square | LongSide, limits: Limits, preview: int | None = None) -> Photo:
@@ -85,7 +85,7 @@ def decode(data: bytes, target: Square | LongSide, limits: Limits, preview: int 
     """
     image = open_image(data, limits)
     stored, mode, kind = image.size, image.mode, image.format or ""
-    frames = frame_count(image)
+    frames = frame_count(data)
     turned, note = orientation(image, loaded=False)
     working = _fit(stored, target)
     shown = _fit(stored, LongSide(preview)) if preview else None

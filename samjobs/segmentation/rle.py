@@ -61,16 +61,19 @@ def encode_crop(crop: Bools, x: int, y: int, height: int, width: int) -> Rle:
 
 def runs_of_crop(crop: Bools, x: int, y: int, height: int) -> Runs:
     """The runs of `crop` (h, w) placed at (x, y) of a mask of `height` rows."""
-    h, w = crop.shape
+    h = crop.shape[0]
     if not crop.size:
         return Runs(np.empty(0, np.int64), np.empty(0, np.int64))
-    # One empty pixel above each column keeps runs of neighbouring columns apart.
-    columns = np.zeros((w, h + 1), np.uint8)
-    columns[:, 1:] = cv2.transpose(np.ascontiguousarray(crop).view(np.uint8)).reshape(w, h)
-    flat = np.append(columns.ravel(), np.uint8(0))
-    edges = np.flatnonzero(flat[1:] != flat[:-1])
-    column, row = np.divmod(edges, h + 1)
-    edges = (column + x) * height + row + y
+    # One empty row above keeps the runs of neighbouring columns apart.
+    padded = cv2.copyMakeBorder(np.ascontiguousarray(crop).view(np.uint8), 1, 0, 0, 0, cv2.BORDER_CONSTANT, value=0)
+    flat = cv2.transpose(padded).ravel()
+    edges = np.flatnonzero(flat[1:] != flat[:-1]) + 1
+    if edges.size % 2:  # the last run ends with the last column
+        edges = np.append(edges, flat.size)
+    # Every second edge is one past the last pixel of a run, and that may be the empty one above the next column.
+    past = np.arange(edges.size) % 2
+    column, row = np.divmod(edges - past, h + 1)
+    edges = (column + x) * height + (row - 1 + y) + past
     return Runs(edges[0::2], edges[1::2])
 
 

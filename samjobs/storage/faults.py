@@ -22,6 +22,11 @@ from samjobs.errors import (
 from samjobs.storage.paths import redact
 
 _FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EFBIG})
+_BAD_NAME = frozenset({errno.ENAMETOOLONG, errno.ELOOP, errno.EINVAL})
+_PASSING = frozenset({408, 409, 423, 425, 429})  # statuses below 500 that another try may not meet
+# RuntimeError: how aiohttp says that a connection was closed
+_TRANSIENT = (OSError, TimeoutError, asyncio.TimeoutError, aiohttp.ClientError, RuntimeError)
+_CLIENTS = frozenset({"botocore", "aiobotocore", "s3fs", "azure", "adlfs", "google", "gcsfs", "fsspec"})
 _NO_CREDENTIALS = frozenset(
     {
         "NoCredentialsError",
@@ -49,7 +54,10 @@ def reading(uri: str) -> Iterator[None]:
     except SamjobsError:
         raise
     except Exception as error:
-        raise translate(error, uri) from error
+        known = translate(error, uri)
+        if known is error:
+            raise
+        raise known from error
 
 
 @contextmanager
@@ -79,11 +87,13 @@ def writing(uri: str, size: int, free: Callable[[], int | None]) -> Iterator[Non
                 f"cannot write {redact(uri)} ({size:,} bytes wanted{room}): {_words(error)}; "
                 "make room or choose another output, then run again"
             ) from error
+        if known is error:
+            raise
         raise known from error
 
 
-def translate(error: Exception, uri: str) -> SamjobsError:
-    """The error of samjobs that says what `error`, met at `uri`, means."""
+def translate(error: Exception, uri: str) -> Exception:
+    """The error of samjobs that says what `error`, met at `uri`, means; `error` itself when it is a fault of code."""
     place, words = redact(uri), _words(error)
     status = _status(error)
     if type(error).__name__ in _NO_CREDENTIALS:
@@ -93,15 +103,15 @@ def translate(error: Exception, uri: str) -> SamjobsError:
         return InvalidInput(f"{place}: {scheme}:// needs `pip install samjobs[{_INSTALL.get(scheme, scheme)}]`")
     if isinstance(error, FileNotFoundError | NotADirectoryError | IsADirectoryError) or status in (404, 410):
         return ObjectMissing(f"{place} does not exist, or is a folder")
-    if isinstance(error, PermissionError) or status in (401, 403, 407):
+    if isinstance(error, PermissionError | aiohttp.ClientConnectorCertificateError) or status in (401, 403, 407):
         return AccessDenied(f"{place}: permission denied: {words}")
-    if isinstance(error, OSError) and error.errno in (errno.ENAMETOOLONG, errno.ELOOP):
+    if isinstance(error, ValueError) or (isinstance(error, OSError) and error.errno in _BAD_NAME):
         return InvalidInput(f"{place}: {words}")
-    if status is not None and 400 <= status < 500 and status not in (408, 409, 423, 425, 429):
+    if status is not None and 400 <= status < 500 and status not in _PASSING:
         return ObjectMissing(f"{place}: the server answers {status}")
-    if status is None and not isinstance(error, OSError | TimeoutError | asyncio.TimeoutError | aiohttp.ClientError):
-        return StorageUnavailable(f"{place}: {type(error).__name__}: {words}")
-    return StorageUnavailable(f"{place} did not answer as it should: {words}")
+    if isinstance(error, _TRANSIENT) or type(error).__module__.partition(".")[0] in _CLIENTS or status is not None:
+        return StorageUnavailable(f"{place} did not answer as it should: {words}")
+    return error
 
 
 def for_status(status: int, url: str) -> SamjobsError | None:
@@ -112,15 +122,18 @@ def for_status(status: int, url: str) -> SamjobsError | None:
         return ObjectMissing(f"{redact(url)} does not exist: the server answers {status}")
     if status in (401, 403, 407):
         return AccessDenied(f"{redact(url)}: the server answers {status}, permission denied")
-    if status >= 500 or status in (408, 425, 429):
+    if status >= 500 or status in _PASSING:
         return StorageUnavailable(f"{redact(url)}: the server answers {status}")
     return ObjectMissing(f"{redact(url)}: the server answers {status}")
 
 
 def _status(error: BaseException) -> int | None:
-    """The HTTP status inside an exception of botocore, azure, gcsfs or aiohttp, looked for along its causes too."""
+    """The HTTP status inside an exception of botocore, azure or gcsfs, looked for along its causes too.
+
+    Not of aiohttp: there it is 400 when an answer breaks off.
+    """
     seen: BaseException | None = error
-    while seen is not None:
+    while seen is not None and not isinstance(seen, aiohttp.ClientError):
         response = getattr(seen, "response", None)
         if isinstance(response, dict):
             found = response.get("ResponseMetadata", {}).get("HTTPStatusCode")

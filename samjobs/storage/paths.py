@@ -26,7 +26,9 @@ _MAX_SUFFIX_BYTES = 32
 
 _SCHEME = re.compile(r"^([A-Za-z][A-Za-z0-9+.-]*)://")
 # C0, DEL, C1, and the two separators at which str.splitlines also breaks a line
-_CONTROL = re.compile(r"[%\x00-\x1f\x7f-\x9f\u2028\u2029]")
+_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")
+# and what no UTF-8 is, as surrogateescape holds it
+_TO_ESCAPE = re.compile(r"[%\x00-\x1f\x7f-\x9f\u2028\u2029\udc80-\udcff]")
 # only what encode_path itself writes, so that a plain "100% wool%20.jpg" means itself
 _ESCAPED = re.compile(r"%(?:25|[01][0-9A-F]|7F|[89A-F][0-9A-F])")
 
@@ -41,10 +43,7 @@ def encode_path(path: str | bytes | os.PathLike[str]) -> str:
         raw = os.fsencode(path)
     except UnicodeEncodeError:
         raise InvalidInput(f"{path!r} holds half a surrogate pair, which no file name can") from None
-    return "".join(
-        _escape(char.encode("utf-8", "surrogateescape")) if _must_escape(char) else char
-        for char in raw.decode("utf-8", "surrogateescape")
-    )
+    return _TO_ESCAPE.sub(_escape, raw.decode("utf-8", "surrogateescape"))
 
 
 def decode_path(text: str) -> str:
@@ -57,12 +56,8 @@ def decode_path(text: str) -> str:
     return os.fsdecode(raw.encode("latin-1"))
 
 
-def _must_escape(char: str) -> bool:
-    return bool(_CONTROL.match(char)) or "\udc80" <= char <= "\udcff"
-
-
-def _escape(raw: bytes) -> str:
-    return "".join(f"%{byte:02X}" for byte in raw)
+def _escape(match: re.Match[str]) -> str:
+    return "".join(f"%{byte:02X}" for byte in match[0].encode("utf-8", "surrogateescape"))
 
 
 def _as_latin(text: str) -> str:
@@ -99,7 +94,7 @@ def to_uri(place: str | os.PathLike[str], folder: str | None = None) -> str:
     if scheme == "file":
         return encode_path(_absolute(os.fsdecode(unquote_to_bytes(urlsplit(text).path)), None))
     if scheme in WEB_SCHEMES:
-        if _CONTROL.search(text.replace("%", "")):
+        if _CONTROL.search(text):
             raise InvalidInput(f"{redact(text)!r} holds control characters: percent-encode them")
         return text
     if scheme in OBJECT_SCHEMES:

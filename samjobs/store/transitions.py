@@ -12,7 +12,7 @@ the row forgets the first when the second comes.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field, fields, replace
+from dataclasses import dataclass, field, fields, replace
 from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Any
@@ -35,7 +35,7 @@ class IllegalTransition(ValueError):
 
 @dataclass(frozen=True)
 class Why:
-    """What the event of a transition tells."""
+    """What the event of a transition tells; the fields are columns of `events`."""
 
     reason: Reason
     actor: str
@@ -156,7 +156,7 @@ def tell(
 ) -> None:
     """Write one event."""
     row = {"subject": subject, "job_id": job_id, "shard_id": shard_id, "from_state": old, "to_state": new}
-    conn.execute(events.insert(), {**row, **asdict(why)})
+    conn.execute(events.insert(), {**row, **vars(why)})
 
 
 def check_move(old: ShardState, new: ShardState) -> None:
@@ -199,7 +199,7 @@ def dispatch(conn: Connection, claimed: Sequence[Shard], why: Why) -> list[Shard
         "subject": Subject.SHARD,
         "from_state": ShardState.QUEUED,
         "to_state": ShardState.DISPATCHED,
-        **asdict(why),
+        **vars(why),
     }
     conn.execute(events.insert(), [for_all | {"job_id": shard.job_id, "shard_id": shard.id} for shard in dispatched])
     return dispatched
@@ -251,7 +251,7 @@ def _tell_all(
     chosen: sa.ColumnElement[bool],
 ) -> None:
     """Write one event for each row that `chosen` selects, in the database."""
-    same = {"subject": subject, "from_state": old.value, "to_state": new.value, **asdict(why)}
+    same = {"subject": subject, "from_state": old.value, "to_state": new.value, **vars(why)}
     columns: dict[str, sa.ColumnElement[Any]] = {"job_id": job_id, **what}
     columns |= {name: sa.literal(value, events.c[name].type) for name, value in same.items()}
     told = sa.select(*columns.values()).where(chosen)
@@ -269,7 +269,7 @@ def move_images(
     for outcome in outcomes:
         if outcome.state not in IMAGE_TRANSITIONS[ImageState.PENDING]:
             raise IllegalTransition(f"a pending image may not become {outcome.state.value} (samjobs/states.py)")
-    rows = [{f"_{name}": value for name, value in asdict(outcome).items()} for outcome in outcomes]
+    rows = [{f"_{name}": value for name, value in vars(outcome).items()} for outcome in outcomes]
     conn.execute(_MOVE_IMAGE, [row | {"_job_id": job_id, "_at": at} for row in rows])
     for_all = {
         "subject": Subject.IMAGE,

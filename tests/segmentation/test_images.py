@@ -295,6 +295,16 @@ def test_of_many_pages_or_frames_the_first_is_taken_and_noted(kind: str):
     assert peek(data, LIMITS).frames == 3
 
 
+def test_a_damaged_second_page_does_not_spoil_the_first():
+    data = bytearray(turned_file("TIFF", 6))
+    start = struct.unpack("<I", data[4:8])[0]
+    (count,) = struct.unpack("<H", data[start : start + 2])
+    after = start + 2 + 12 * count
+    data[after : after + 4] = struct.pack("<I", start + 3)  # the next page is said to begin amid the tags of the first
+    photo = decode(bytes(data), FULL, LIMITS)
+    assert red_frame(photo.pixels) == RED_BOX
+
+
 # --- refusals
 
 

@@ -64,3 +64,8 @@ def test_a_status_is_found_behind_the_exception_that_hides_it() -> None:
     error = OSError("wrapped")
     error.__cause__ = HttpError(404)
     assert isinstance(translate(error, "gs://bucket/a"), ObjectMissing)
+
+
+def test_a_fault_of_code_is_not_taken_for_one_of_storage() -> None:
+    error = TypeError("wrong")
+    assert translate(error, "s3://bucket/a") is error

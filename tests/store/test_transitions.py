@@ -149,9 +149,14 @@ def test_a_worker_of_an_older_attempt_writes_nothing(store: Store, action: str) 
 
 def test_events_and_rows_are_undone_together(store: Store) -> None:
     job_id = job(store, 2)
-    with pytest.raises(RuntimeError, match="pulled"), store.begin() as conn:
-        shards.claim(conn, limit=1)
-        raise RuntimeError("the plug is pulled")
+
+    def claim_and_crash() -> None:
+        with store.begin() as conn:
+            shards.claim(conn, limit=1)
+            raise RuntimeError("the plug is pulled")
+
+    with pytest.raises(RuntimeError, match="pulled"):
+        claim_and_crash()
     shard = shard_of(store, job_id)
     assert (shard.state, shard.attempt) == (ShardState.QUEUED, 0)
     assert events_of(store, shard.id) == []

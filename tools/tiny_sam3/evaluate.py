@@ -103,8 +103,8 @@ class Detector:
     """`Sam3Model` as transformers' documentation uses it."""
 
     def __init__(self, folder: Path) -> None:
-        self._model = Sam3Model.from_pretrained(folder, dtype=torch.float32).eval()
-        self._processor = Sam3Processor.from_pretrained(folder)
+        self.model = Sam3Model.from_pretrained(folder, dtype=torch.float32).eval()
+        self.processor = Sam3Processor.from_pretrained(folder)
 
     def find(self, scene: Scene, prompt: Prompt, threshold: float) -> Masks:
         """The instances of one prompt at the scene's size."""
@@ -113,11 +113,11 @@ class Detector:
         if prompt.exemplars:
             geometry["input_boxes"] = [[list(boxes[i]) for i, _ in prompt.exemplars]]
             geometry["input_boxes_labels"] = [[int(positive) for _, positive in prompt.exemplars]]
-        inputs = self._processor(images=Image.fromarray(scene.image), text=prompt.text, return_tensors="pt", **geometry)
+        inputs = self.processor(images=Image.fromarray(scene.image), text=prompt.text, return_tensors="pt", **geometry)
         sizes = inputs.pop("original_sizes").tolist()
         with torch.inference_mode():
-            output = self._model(**inputs)
-        answer = self._processor.post_process_instance_segmentation(output, threshold=threshold, target_sizes=sizes)[0]
+            output = self.model(**inputs)
+        answer = self.processor.post_process_instance_segmentation(output, threshold=threshold, target_sizes=sizes)[0]
         masks: Masks = answer["masks"].numpy().astype(bool)
         return masks
 
@@ -126,16 +126,16 @@ class Tracker:
     """`Sam3TrackerModel` as transformers' documentation uses it."""
 
     def __init__(self, folder: Path) -> None:
-        self._model = Sam3TrackerModel.from_pretrained(folder, dtype=torch.float32).eval()
-        self._processor = Sam3TrackerProcessor.from_pretrained(folder)
+        self.model = Sam3TrackerModel.from_pretrained(folder, dtype=torch.float32).eval()
+        self.processor = Sam3TrackerProcessor.from_pretrained(folder)
 
     def trace(self, scene: Scene, *, multimask: bool, **prompt: Any) -> Masks:
         """One mask per prompt at the scene's size: the candidate that the model thinks best."""
-        inputs = self._processor(images=Image.fromarray(scene.image), return_tensors="pt", **prompt)
+        inputs = self.processor(images=Image.fromarray(scene.image), return_tensors="pt", **prompt)
         sizes = inputs.pop("original_sizes")
         with torch.inference_mode():
-            output = self._model(**inputs, multimask_output=multimask)
-        candidates = self._processor.post_process_masks([output.pred_masks[0]], sizes)[0].numpy()
+            output = self.model(**inputs, multimask_output=multimask)
+        candidates = self.processor.post_process_masks([output.pred_masks[0]], sizes)[0].numpy()
         masks: Masks = candidates[np.arange(len(candidates)), output.iou_scores[0].argmax(-1).numpy()]
         return masks
 

@@ -44,7 +44,7 @@ class Sam3MetaNetwork:
     def __init__(self, model: Any, device: torch.device) -> None:
         self.slots: int = model.transformer.decoder.num_queries
         self.token_limit: int = model.backbone.language_backbone.context_length
-        self._model = model
+        self.model = model
         self._tracker = model.inst_interactive_predictor.model
         self._device = device
         self._phrases: OrderedDict[str, tuple[Tensor, Tensor]] = OrderedDict()
@@ -56,12 +56,12 @@ class Sam3MetaNetwork:
 
     def count_tokens(self, phrase: str) -> int:
         """Length of `phrase` in tokens, its start and end mark counted."""
-        return len(self._model.backbone.language_backbone.tokenizer.encode(phrase)) + 2
+        return len(self.model.backbone.language_backbone.tokenizer.encode(phrase)) + 2
 
     def vision(self, pixels: Tensor) -> Features:
         """See `Network`."""
         with self._autocast():
-            output = self._model.backbone.forward_image(pixels)
+            output = self.model.backbone.forward_image(pixels)
             fine, middle, coarse = output["sam2_backbone_out"]["backbone_fpn"]
             decoder = self._tracker.sam_mask_decoder
             no_memory = self._tracker.no_mem_embed.view(1, -1, 1, 1)
@@ -73,7 +73,7 @@ class Sam3MetaNetwork:
         numbers = torch.arange(len(queries), device=self._device)
         with self._autocast():
             phrases = [self._phrase(query.text if query.text is not None else ONLY_BOXES) for query in queries]
-            output = self._model.forward_grounding(
+            output = self.model.forward_grounding(
                 backbone_out={
                     **features.detector,
                     "language_features": torch.cat([embedding for embedding, _ in phrases], dim=1),
@@ -112,9 +112,9 @@ class Sam3MetaNetwork:
         if text in self._phrases:
             self._phrases.move_to_end(text)
             return self._phrases[text]
-        output = self._model.backbone.forward_text([text], device=self._device)
+        output = self.model.backbone.forward_text([text], device=self._device)
         self._phrases[text] = (output["language_features"], output["language_mask"])
-        if len(self._phrases) > _PHRASES:
+        while len(self._phrases) > _PHRASES:
             self._phrases.popitem(last=False)
         return self._phrases[text]
 

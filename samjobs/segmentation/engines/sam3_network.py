@@ -50,8 +50,8 @@ class Sam3Network:
         self.std = tuple(images.image_std)
         self.slots: int = config.detr_decoder_config.num_queries
         self.token_limit: int = config.text_config.max_position_embeddings
-        self._detector = detector
-        self._tracker = tracker
+        self.detector = detector
+        self.tracker = tracker
         self._tokenizer = processor.tokenizer
         self._phrases: OrderedDict[str, tuple[Tensor, Tensor]] = OrderedDict()
 
@@ -61,7 +61,7 @@ class Sam3Network:
 
     def vision(self, pixels: Tensor) -> Features:
         """See `Network`."""
-        output = self._detector.get_vision_features(pixel_values=pixels.to(self._detector.dtype))
+        output = self.detector.get_vision_features(pixel_values=pixels.to(self.detector.dtype))
         return Features(
             hidden=output.last_hidden_state,
             maps=tuple(output.fpn_hidden_states),
@@ -77,7 +77,7 @@ class Sam3Network:
             fpn_position_encoding=tuple(level.expand(count, -1, -1, -1) for level in features.positions),
         )
         phrases = [self._phrase(query.text if query.text is not None else ONLY_BOXES) for query in queries]
-        output = self._detector(
+        output = self.detector(
             vision_embeds=vision,
             # The whole output object since transformers 5.9; earlier versions took the bare tensor.
             text_embeds=BaseModelOutputWithPooling(pooler_output=torch.cat([embedding for embedding, _ in phrases])),
@@ -93,9 +93,9 @@ class Sam3Network:
     def _exemplars(self, queries: Sequence[Query]) -> dict[str, Tensor]:
         if not queries[0].boxes:
             return {}
-        boxes, positives, valid = exemplar_tensors(queries, self._detector.dtype)
+        boxes, positives, valid = exemplar_tensors(queries, self.detector.dtype)
         labels = torch.where(valid, positives.long(), _FILLER)
-        device = self._detector.device
+        device = self.detector.device
         return {"input_boxes": boxes.to(device), "input_boxes_labels": labels.to(device)}
 
     def _phrase(self, text: str) -> tuple[Tensor, Tensor]:
@@ -104,10 +104,10 @@ class Sam3Network:
             self._phrases.move_to_end(text)
             return self._phrases[text]
         tokens = self._tokenizer(text, padding="max_length", max_length=self.token_limit, return_tensors="pt")
-        mask = tokens["attention_mask"].to(self._detector.device)
-        ids = tokens["input_ids"].to(self._detector.device)
-        self._phrases[text] = (self._detector.get_text_features(ids, attention_mask=mask).pooler_output, mask)
-        if len(self._phrases) > _PHRASES:
+        mask = tokens["attention_mask"].to(self.detector.device)
+        ids = tokens["input_ids"].to(self.detector.device)
+        self._phrases[text] = (self.detector.get_text_features(ids, attention_mask=mask).pooler_output, mask)
+        while len(self._phrases) > _PHRASES:
             self._phrases.popitem(last=False)
         return self._phrases[text]
 
@@ -118,14 +118,14 @@ class Sam3Network:
         """
         if features.tracker is None:
             features.tracker = self._tracker_maps(features.hidden)
-        device = self._tracker.device
+        device = self.tracker.device
         if mode is Mode.INSIDE_BOX:
             prompt = {"input_boxes": box_tensor(queries, self.side)[:, None].to(device)}
         else:
             points, labels = click_tensors(queries, self.side)
             prompt = {"input_points": points[:, None].to(device), "input_labels": labels[:, None].to(device)}
         maps = [level[images] for level in features.tracker]
-        output = self._tracker(image_embeddings=maps, multimask_output=True, **prompt)
+        output = self.tracker(image_embeddings=maps, multimask_output=True, **prompt)
         return Found(scores=output.iou_scores[:, 0], logits=output.pred_masks[:, 0], boxes=None)
 
     def _tracker_maps(self, hidden: Tensor) -> list[Tensor]:
@@ -134,9 +134,9 @@ class Sam3Network:
         The same as `Sam3VideoModel.get_vision_features_for_tracker` and the no-memory embedding that its first frame
         gets. `Sam3TrackerModel.get_image_embeddings` adds that embedding to the level below, which it then drops.
         """
-        height, width = self._tracker.prompt_encoder.image_embedding_size
+        height, width = self.tracker.prompt_encoder.image_embedding_size
         grid = hidden.transpose(1, 2).reshape(len(hidden), -1, height, width)
-        fine, middle, coarse = self._tracker.vision_encoder.neck(grid)[0][:3]
-        decoder = self._tracker.mask_decoder
-        no_memory = self._tracker.no_memory_embedding.view(1, -1, 1, 1)
+        fine, middle, coarse = self.tracker.vision_encoder.neck(grid)[0][:3]
+        decoder = self.tracker.mask_decoder
+        no_memory = self.tracker.no_memory_embedding.view(1, -1, 1, 1)
         return [decoder.conv_s0(fine), decoder.conv_s1(middle), coarse + no_memory]

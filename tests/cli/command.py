@@ -1,0 +1,179 @@
+"""The real `samjobs` command on small drawn pictures: run it, start it, and read what it said and left."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from PIL import Image, ImageDraw
+
+WITNESS = Path(__file__).parent / "witness"
+PATIENCE_S = 120
+RED_DISC = ("--prompt", "red disc")
+
+
+def draw(path: Path, number: int = 0, colour: str = "red") -> Path:
+    """A picture with one disc on grey; pictures of different numbers differ."""
+    image = Image.new("RGB", (64, 48), (128, 128, 128))
+    left = 6 + number % 20
+    ImageDraw.Draw(image).ellipse((left, 10, left + 24, 34), fill={"red": (220, 20, 30), "blue": (20, 30, 220)}[colour])
+    image.putpixel((0, 0), (100 + number // 100, 100 + number % 100, 128))
+    path.parent.mkdir(parents=True, exist_ok=True)
+    image.save(path, "PNG")
+    return path
+
+
+def draw_many(folder: Path, count: int) -> list[Path]:
+    return [draw(folder / f"{number:03}.png", number) for number in range(count)]
+
+
+def until(condition: Callable[[], bool], what: str) -> None:
+    """Wait for another process; fail after a time that no healthy one takes."""
+    deadline = time.monotonic() + PATIENCE_S
+    while not condition():
+        assert time.monotonic() < deadline, f"waited in vain until {what}"
+        time.sleep(0.005)
+
+
+@dataclass(frozen=True)
+class Said:
+    """What a command printed, and its exit code."""
+
+    code: int
+    out: str
+    err: str
+
+    @property
+    def lines(self) -> list[dict[str, Any]]:
+        """Standard output as `--json` promises it: nothing but an object a line."""
+        return [json.loads(line) for line in self.out.splitlines()]
+
+    @property
+    def summary(self) -> dict[str, Any]:
+        assert self.lines[-1]["type"] == "summary", self.out
+        return self.lines[-1]
+
+    @property
+    def counts(self) -> tuple[int, int, int, int]:
+        """processed, unchanged, failed, skipped."""
+        return tuple(self.summary[name] for name in ("processed", "unchanged", "failed", "skipped"))  # type: ignore[return-value]
+
+    @property
+    def last(self) -> str:
+        """The last line on standard error: where an error is told."""
+        return self.err.splitlines()[-1] if self.err else ""
+
+
+@dataclass
+class Samjobs:
+    """The command in a folder of its own, with a queue of its own."""
+
+    root: Path
+    photos: Path = field(init=False)
+    out: Path = field(init=False)
+    database: Path = field(init=False)
+    environment: dict[str, str] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.photos, self.out, self.database = self.root / "photos", self.root / "out", self.root / "queue.db"
+
+    # Running it.
+
+    def run(self, *arguments: str | Path, code: int | None = 0) -> Said:
+        """Run the command to its end; `code` is the exit code that it must have (None: any)."""
+        return self.finish(self.start(*arguments), code)
+
+    def start(self, *arguments: str | Path) -> "subprocess.Popen[str]":
+        queue = () if arguments[0] in ("engines", "--help", "--version") else ("--db", self.database)
+        return subprocess.Popen(
+            [sys.executable, "-m", "samjobs.cli", *arguments, *queue],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            errors="surrogateescape",
+            env=os.environ | {"PYTHONPATH": str(WITNESS), "WITNESS_FILE": str(self.witness)} | self.environment,
+            cwd=self.root,
+        )
+
+    def finish(self, process: "subprocess.Popen[str]", code: int | None = 0) -> Said:
+        out, err = process.communicate(timeout=PATIENCE_S)
+        assert code in (None, process.returncode), f"exit code {process.returncode}, not {code}\n{out}\n{err}"
+        return Said(process.returncode, out, err)
+
+    def asked(self, *more: str | Path, prompt: tuple[str, ...] = RED_DISC) -> tuple[str | Path, ...]:
+        """The main job over this folder's photos."""
+        return ("process", "--input", self.photos, "--output", self.out, "--engine", "opencv", "--json", *prompt, *more)
+
+    def process(self, *more: str | Path, code: int | None = 0, prompt: tuple[str, ...] = RED_DISC) -> Said:
+        return self.run(*self.asked(*more, prompt=prompt), code=code)
+
+    def status(self) -> list[dict[str, Any]]:
+        return self.run("queue", "status", "--json").lines
+
+    # What it left.
+
+    @property
+    def witness(self) -> Path:
+        return self.root / "witness.txt"
+
+    def work(self) -> Counter[str]:
+        """How often each picture was given to the engine, by all runs so far."""
+        lines = self.witness.read_text().splitlines() if self.witness.exists() else []
+        return Counter(line.split()[1] for line in lines)
+
+    def workers(self) -> set[int]:
+        """The processes that gave pictures to an engine."""
+        lines = self.witness.read_text().splitlines() if self.witness.exists() else []
+        return {int(line.split()[0]) for line in lines}
+
+    def record(self, key: str) -> dict[str, Any]:
+        found: dict[str, Any] = json.loads((self.out / "records" / f"{key}.json").read_bytes())
+        return found
+
+    def records(self) -> list[str]:
+        """The keys of all records, sorted."""
+        folder = self.out / "records"
+        return sorted(str(path.relative_to(folder))[: -len(".json")] for path in folder.rglob("*.json"))
+
+    def results(self, name: str = "results.jsonl") -> list[dict[str, Any]]:
+        return [json.loads(line) for line in (self.out / name).read_bytes().splitlines()]
+
+    def left_over(self) -> list[Path]:
+        """Temporary files below the output folder."""
+        return [path for path in self.out.rglob("*") if path.name.startswith(".samjobs-")]
+
+    # Holding it in the middle.
+
+    def hold_after(self, pictures: int) -> Path:
+        """From now on a process waits in the engine with its n-th picture, until `let_go`."""
+        gate = self.root / "gate"
+        os.mkfifo(gate)
+        self.environment |= {"WITNESS_HOLD_AFTER": str(pictures), "WITNESS_GATE": str(gate)}
+        return gate
+
+    def let_go(self, gate: Path) -> None:
+        """Let those go on that wait, and hold nobody any more."""
+        del self.environment["WITNESS_HOLD_AFTER"]
+        with gate.open("wb"):
+            pass
+
+
+def read_until(process: "subprocess.Popen[str]", text: str) -> None:
+    """Read standard error up to the line that holds `text`."""
+    assert process.stderr is not None
+    for line in process.stderr:
+        if text in line:
+            return
+    raise AssertionError(f"the command ended without saying {text!r}")
+
+
+def kill(process: "subprocess.Popen[str]") -> None:
+    process.send_signal(signal.SIGKILL)
+    process.communicate()

@@ -1,0 +1,153 @@
+"""Recording, failing and releasing shards; on both databases."""
+
+from dataclasses import replace
+from datetime import timedelta
+from uuid import uuid4
+
+import pytest
+
+from samjobs.decisions.retry import Verdict, after_failure
+from samjobs.errors import ErrorClass
+from samjobs.names import Reason
+from samjobs.spec import RetryPolicy
+from samjobs.states import ImageState, ShardState
+from samjobs.store import Store, images, jobs, now, shards
+from samjobs.store.rows import ImageOutcome, Lease
+from samjobs.store.transitions import IllegalTransition
+from tests.store.builders import DEAD, ME, REQUEUE, claim, job, outcomes, read, running, shard_of
+
+HOSTILE = "NUL \x00, lone \udcff, ملف 🌋, line\nbreak"
+
+
+def test_a_recorded_image_keeps_every_fact(store: Store) -> None:
+    shard = running(store, job(store, 2))
+    done = ImageOutcome(
+        0,
+        ImageState.DONE,
+        Reason.NEW,
+        quick_hash="q",
+        content_hash="c",
+        width=4000,
+        height=3000,
+        instances=7,
+        truncated=True,
+        output_uri="out/0000.json",
+        output_hash="o",
+    )
+    failed = ImageOutcome(
+        1, ImageState.FAILED, Reason.IMAGE_ERROR, error_class=ErrorClass.PERMANENT, error="truncated JPEG"
+    )
+    with store.begin() as conn:
+        assert shards.record(conn, shard.id, shard.attempt, [failed, done])
+    with store.read() as conn:
+        first, second = images.iterate(conn, shard.job_id)
+    for image, outcome in ((first, done), (second, failed)):
+        assert {name: getattr(image, name) for name in vars(outcome)} == vars(outcome)
+        assert image.finished_at is not None
+    assert shard_of(store, shard.job_id).images_done == 2
+
+
+def test_recording_twice_counts_once(store: Store) -> None:
+    shard = running(store, job(store, 2))
+    for _ in range(2):
+        with store.begin() as conn:
+            assert shards.record(conn, shard.id, shard.attempt, outcomes(shard))
+    assert read(store, shard.job_id).images_done == 2
+
+
+def test_images_of_another_shard_are_not_touched(store: Store) -> None:
+    shard = running(store, job(store, 4))
+    strangers = [replace(outcome, index=outcome.index + 2) for outcome in outcomes(shard)]
+    with store.begin() as conn:
+        assert shards.record(conn, shard.id, shard.attempt, strangers)
+    assert read(store, shard.job_id).images_done == 0
+
+
+def test_what_is_pending_shrinks_as_images_are_recorded(store: Store) -> None:
+    shard = running(store, job(store, 2))
+    with store.begin() as conn:
+        shards.record(conn, shard.id, shard.attempt, outcomes(shard)[:1])
+        assert [image.index for image in images.pending(conn, shard)] == [1]
+
+
+def test_a_shard_with_pending_images_may_not_succeed(store: Store) -> None:
+    shard = running(store, job(store, 2))
+    with pytest.raises(IllegalTransition, match="2 of its images"), store.begin() as conn:
+        shards.finish(conn, shard.id, shard.attempt)
+
+
+def test_a_released_shard_is_not_charged_and_goes_on_where_it_was(store: Store) -> None:
+    shard = running(store, job(store, 2))
+    with store.begin() as conn:
+        shards.record(conn, shard.id, shard.attempt, outcomes(shard)[:1])
+        assert shards.release(conn, shard.id, shard.attempt, reason=Reason.DRAINED, message="node goes")
+    again = running(store, shard.job_id)
+    assert (again.attempt, again.failures, again.images_done) == (2, 0, 1)
+    with store.begin() as conn:
+        (rest,) = images.pending(conn, again)
+        assert shards.record(conn, again.id, again.attempt, outcomes(again)[rest.index :])
+        assert shards.finish(conn, again.id, again.attempt)
+
+
+def test_a_delayed_release_waits_its_time(store: Store) -> None:
+    shard = running(store, job(store, 2))
+    with store.begin() as conn:
+        before = now(conn)
+        shards.release(conn, shard.id, shard.attempt, reason=Reason.DRAINED, delay_s=3600)
+        due = shards.next_due_at(conn)
+    assert due is not None
+    assert timedelta(seconds=3600) <= due - before < timedelta(seconds=3660)
+    assert claim(store) == []
+
+
+def test_a_failure_is_charged_delayed_and_explained(store: Store) -> None:
+    shard = running(store, job(store, 2))
+    verdict = after_failure(ErrorClass.TRANSIENT, shard.failures, RetryPolicy(), jitter=0)
+    with store.begin() as conn:
+        before = now(conn)
+        shards.fail(
+            conn, shard.id, shard.attempt, verdict, error_class=ErrorClass.TRANSIENT, error="S3 says 503", actor="w1"
+        )
+        event = jobs.events(conn, shard.job_id)[-1]
+    found = shard_of(store, shard.job_id)
+    assert (found.state, found.failures, found.error) == (ShardState.QUEUED, 1, "S3 says 503")
+    assert found.error_class is ErrorClass.TRANSIENT
+    assert found.available_at >= before + timedelta(seconds=verdict.delay_s)
+    assert (event.reason, event.actor) == (Reason.TRANSIENT_ERROR, "w1")
+    assert event.message == f"{verdict.message}: S3 says 503"
+
+
+@pytest.mark.parametrize("verdict", [REQUEUE, DEAD], ids=["queued", "dead"])
+def test_the_failure_path_takes_any_text_of_any_length(store: Store, verdict: Verdict) -> None:
+    shard = running(store, job(store, 2))
+    broken = outcomes(shard, ImageState.FAILED, error=HOSTILE + "x" * 100_000)
+    with store.begin() as conn:
+        assert shards.record(conn, shard.id, shard.attempt, broken)
+        assert shards.fail(
+            conn,
+            shard.id,
+            shard.attempt,
+            verdict,
+            error_class=ErrorClass.WORKER,
+            error=HOSTILE + "x" * 100_000,
+            actor=HOSTILE,
+        )
+    found = shard_of(store, shard.job_id)
+    with store.read() as conn:
+        texts = [found.error, images.iterate(conn, shard.job_id)[0].error, jobs.events(conn, shard.job_id)[-1].message]
+    for text in texts:
+        assert text is not None
+        assert r"NUL \x00, lone \udcff, ملف 🌋" in text
+        assert len(text) == 2000
+
+
+def test_nothing_can_be_done_with_a_shard_that_is_not_there(store: Store) -> None:
+    missing = uuid4()
+    with store.begin() as conn:
+        assert shards.start(conn, missing, 1, ME) is None
+        assert shards.heartbeat(conn, missing, 1, ME) is Lease.LOST
+        assert not shards.record(conn, missing, 1, [])
+        assert not shards.finish(conn, missing, 1)
+        assert not shards.release(conn, missing, 1, reason=Reason.DRAINED)
+        assert not shards.fail(conn, missing, 1, DEAD, error_class=ErrorClass.WORKER, error="x")
+        assert shards.get(conn, missing) is None
