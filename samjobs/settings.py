@@ -49,7 +49,7 @@ class Settings(BaseSettings):
         description="Segmented images whose results may still be unwritten while the device goes on; left out: none on "
         "a CPU, so that a crash costs one image, and two batches on a GPU, so that it never waits.",
     )
-    strip_pixels: PositiveInt = Field(4_000_000, description="Mask pixels upsampled at once.")
+    strip_pixels: PositiveInt = Field(500_000, description="Mask pixels upsampled at once.")
 
     allowed_hosts: Annotated[tuple[str, ...], NoDecode] = Field(
         (), description="Comma-separated hosts and CIDRs that may be fetched although they are private."

@@ -51,12 +51,12 @@ class Preparer:
         self._budget.acquire(number, looked.present.size or 0)
         data = looked.read()
         fetched = time.monotonic()
-        header = images.peek(data, limits, target)
+        preview = PREVIEW_PIXELS if Format.OVERLAY in self._work.spec.output.formats else None
+        header = images.peek(data, limits, target, preview)
         self._budget.shrink(number, 0)
         self._budget.acquire(number, len(data) + header.decode_bytes)
         with self._decoding:
             decoding = time.monotonic()
-            preview = PREVIEW_PIXELS if Format.OVERLAY in self._work.spec.output.formats else None
             photo = images.decode(data, target, limits, preview)
         self._budget.shrink(number, photo.pixels.nbytes + (photo.preview.nbytes if photo.preview is not None else 0))
         prompts = self._work.spec.prompts_for(task.prompts)

@@ -21,7 +21,7 @@ from samjobs.errors import (
 from samjobs.names import Reason
 from samjobs.segmentation import masks, records
 from samjobs.segmentation.engines.base import Candidates
-from samjobs.segmentation.formats import Scene, render
+from samjobs.segmentation.formats import Rendered, Scene, render
 from samjobs.segmentation.records import (
     AnyRecord,
     EngineFacts,
@@ -102,15 +102,9 @@ class Publisher:
         )
         self._check_classes([asked.label for asked in prepared.asked])
         scene = Scene(task.key, photo.width, photo.height, instances, spec.classes(), photo.preview)
-        rendered = [(form, one) for form in spec.output.formats for one in render(form, scene)]
         writing = time.monotonic()
-        outputs = tuple(
-            OutputFile(format=form, path=one.path, bytes=len(one.data), hash=content_hash(one.data), lossy=one.lossy)
-            for form, one in rendered
-        )
-        earlier = self.earlier(task)
-        for _, one in rendered:
-            self._put(join(spec.output.uri, one.path), one.data)
+        earlier = self._withdraw(task)
+        outputs = tuple(self._write(form, one) for form in spec.output.formats for one in render(form, scene))
         seconds = prepared.seconds | {"masks": writing - started}
         record = self._record(prepared, instances, selected.truncated, seconds, outputs)
         uri, data = self._work.record_uri(task.key), records.dump(record)
@@ -118,6 +112,18 @@ class Publisher:
         self._discard(earlier, keeping=outputs)
         outcome = self._outcome(task, ImageState.DONE, prepared.reason, prepared.source, record, uri, data)
         return replace(outcome, seconds=seconds | {"publish": time.monotonic() - writing})
+
+    def _withdraw(self, task: Task) -> AnyRecord | None:
+        """Take back the earlier record before the files that it names are overwritten: a crash in between must not
+        leave a record beside files of another run."""
+        earlier = self.earlier(task)
+        if isinstance(earlier, Record) and earlier.outputs and self._work.may_publish():
+            self._work.storage.delete(self._work.record_uri(task.key))
+        return earlier
+
+    def _write(self, form: Format, one: Rendered) -> OutputFile:
+        self._put(join(self._work.spec.output.uri, one.path), one.data)
+        return OutputFile(format=form, path=one.path, bytes=len(one.data), hash=content_hash(one.data), lossy=one.lossy)
 
     def _check_classes(self, labels: Sequence[str]) -> None:
         """YOLO's class indices must mean the same in every image."""
@@ -189,9 +195,9 @@ class Publisher:
             raise LeaseLost("the shard belongs to another worker now: nothing more is written")
         try:
             self._work.storage.put(uri, data)
-        except AccessDenied as error:
+        except (AccessDenied, InvalidInput) as error:
             # Refused for one image, refused for all: the images must not fail for it.
-            raise OutputUnwritable(f"{error}: give another --output, or the right to write there") from error
+            raise OutputUnwritable(f"{error}: give another output place, or the right to write there") from error
 
     def _discard(self, earlier: AnyRecord | None, keeping: Sequence[OutputFile]) -> None:
         """Remove files of the earlier record that the new one does not name."""

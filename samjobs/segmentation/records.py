@@ -43,7 +43,7 @@ class Exif(Model):
 class SourceFacts(Model):
     """The file as it was read: what tells later whether it has changed."""
 
-    size: NonNegativeInt | None  # bytes; None where the storage does not tell
+    size: NonNegativeInt  # bytes
     token: Text  # modification stamp of the storage: etag, version or mtime
     quick_hash: str
     content_hash: str

@@ -26,7 +26,7 @@ def draw(path: Path, number: int = 0, colour: str = "red") -> Path:
     ImageDraw.Draw(image).ellipse((left, 10, left + 24, 34), fill={"red": (220, 20, 30), "blue": (20, 30, 220)}[colour])
     image.putpixel((0, 0), (100 + number // 100, 100 + number % 100, 128))
     path.parent.mkdir(parents=True, exist_ok=True)
-    image.save(path, "PNG")
+    image.save(path)
     return path
 
 

@@ -346,6 +346,16 @@ def test_files_of_a_format_no_longer_asked_for_are_removed(bench: Bench) -> None
     assert bench.files() == {"records/000.png.json", "overlay/000.png.jpg"}
 
 
+def test_a_crash_between_files_and_record_leaves_no_record_beside_files_of_another_run(bench: Bench) -> None:
+    bench.pictures(1)
+    formats = {"uri": str(bench.output), "formats": ["label-png", "overlay"]}
+    bench.run(BrightEngine(), spec=bench.spec(output=formats))
+    writes = itertools.count()
+    with pytest.raises(LeaseLost):  # stands for the crash: the second file is never written
+        bench.run(BrightEngine(), spec=bench.spec(output=formats), force=True, may_publish=lambda: next(writes) < 2)
+    assert not [name for name in bench.files() if name.startswith("records/")]
+
+
 def test_a_removed_output_is_made_again(bench: Bench) -> None:
     bench.pictures(2)
     spec = bench.spec(output={"uri": str(bench.output), "formats": ["label-png"]})

@@ -134,7 +134,8 @@ def test_the_failure_path_takes_any_text_of_any_length(store: Store, verdict: Ve
         )
     found = shard_of(store, shard.job_id)
     with store.read() as conn:
-        texts = [found.error, images.iterate(conn, shard.job_id)[0].error, jobs.events(conn, shard.job_id)[-1].message]
+        told = [event.message for event in jobs.events(conn, shard.job_id) if event.to_state == verdict.state]
+        texts = [found.error, images.iterate(conn, shard.job_id)[0].error, told[-1]]
     for text in texts:
         assert text is not None
         assert r"NUL \x00, lone \udcff, ملف 🌋" in text

@@ -82,7 +82,7 @@ def _weights(kind: EngineKind, model: str) -> str:
     if is_hub_id(model):
         return _in_cache(model, wanted)
     path = Path(model).expanduser()
-    file = path if path.is_file() else path / wanted
+    file = path if path.suffix == Path(wanted).suffix else path / wanted
     if file.is_file():
         return f"{file} ({file.stat().st_size:,} bytes)"
     return f"{file} is missing"

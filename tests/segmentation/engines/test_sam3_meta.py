@@ -1,0 +1,185 @@
+"""The sam3-meta engine on a CPU, with Meta's package led there by the test, and random weights.
+
+What is found means nothing; that batches, crops, chunks and settings come out right does.
+"""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from samjobs.errors import ModelUnavailable, PromptError
+from samjobs.segmentation.engines import sam3_meta
+from samjobs.segmentation.engines.base import Candidates, Query, Selection, Square
+from samjobs.segmentation.engines.torch_engine import TorchEngine
+from samjobs.spec import Mode
+
+pytestmark = pytest.mark.needs_meta
+
+EVERYTHING = Selection(score=0.0, mask=0.5)
+BOX = (0.2, 0.2, 0.7, 0.8)
+
+
+@pytest.fixture(scope="module")
+def patch() -> Iterator[pytest.MonkeyPatch]:
+    with pytest.MonkeyPatch.context() as context:
+        yield context
+
+
+@pytest.fixture(scope="module")
+def checkpoint(patch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    from tests.segmentation.engines.meta_on_cpu import lead_cuda_to_cpu, make_small, write_checkpoint
+
+    lead_cuda_to_cpu(patch)
+    path = tmp_path_factory.mktemp("meta") / "sam3.pt"
+    with sam3_meta._contained():
+        make_small(patch)
+        write_checkpoint(path)
+    return path
+
+
+@pytest.fixture(scope="module")
+def engine(checkpoint: Path) -> Iterator[TorchEngine]:
+    before = torch.is_autocast_enabled("cuda"), torch.backends.cuda.matmul.allow_tf32
+    loaded = sam3_meta.load(model=str(checkpoint), batch=2, pairs=2)
+    assert (torch.is_autocast_enabled("cuda"), torch.backends.cuda.matmul.allow_tf32) == before == (False, False)
+    yield loaded
+    loaded.close()
+
+
+@pytest.fixture(scope="module")
+def pictures() -> list[np.ndarray]:
+    """Two different ones."""
+    rng = np.random.default_rng(0)
+    return [rng.integers(0, 256, (1008, 1008, 3), dtype=np.uint8) for _ in range(2)]
+
+
+def same(ours: Candidates, theirs: Candidates) -> None:
+    """Equal but for what bfloat16 rounds."""
+    assert len(ours) == len(theirs)
+    np.testing.assert_allclose(np.sort(ours.scores), np.sort(theirs.scores), atol=0.02)
+
+
+def test_the_package_leaves_nothing_behind_in_the_process(engine: TorchEngine) -> None:
+    assert engine.info.name == "sam3-meta"
+    assert torch.is_autocast_enabled("cuda") is False
+    assert torch.is_autocast_enabled("cpu") is False
+    assert torch.is_grad_enabled()
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        pass
+    assert torch.is_autocast_enabled("cuda") is False
+
+
+def test_info_says_what_it_is(engine: TorchEngine, checkpoint: Path) -> None:
+    info = engine.info
+    assert (info.model, info.revision, info.dtype) == (str(checkpoint), "", "bfloat16 autocast")
+    assert info.input_size == Square(1008)
+    assert info.max_instances == 200
+    assert info.versions["sam3"] == "0.1.4"
+
+
+def test_find_all_gives_low_resolution_logits_for_ragged_prompts_of_two_images(
+    engine: TorchEngine, pictures: list[np.ndarray]
+) -> None:
+    two = Query(boxes=(BOX, (0.1, 0.1, 0.3, 0.3)), positives=(True, False))
+    one = Query(text="cat", boxes=(BOX,), positives=(True,))
+    asked = [[Query(text="cat")], [one, two]]
+    answers = engine.segment(engine.encode(pictures), Mode.FIND_ALL, asked, EVERYTHING)
+    assert [len(row) for row in answers] == [1, 2]
+    for candidates in (c for row in answers for c in row):
+        assert len(candidates) == 200
+        assert candidates.truncated
+        logits = np.asarray(candidates.logits)
+        assert (logits.shape, logits.dtype) == ((200, 288, 288), np.float16)
+        assert np.isfinite(logits).all()
+        assert (np.diff(candidates.scores) <= 0).all()
+    alone = engine.segment(engine.encode(pictures[1:]), Mode.FIND_ALL, [[one]], EVERYTHING)
+    same(answers[1][0], alone[0][0])
+
+
+def test_a_click_or_box_gives_one_mask_each(engine: TorchEngine, pictures: list[np.ndarray]) -> None:
+    encoded = engine.encode(pictures)
+    clicks = Query(points=((0.5, 0.5), (0.1, 0.1)), positives=(True, False))
+    one = Query(points=((0.3, 0.6),), positives=(True,))
+    clicked = engine.segment(encoded, Mode.POINT, [[clicks, one], [one]], EVERYTHING)
+    box = Query(boxes=(BOX,), positives=(True,))
+    boxed = engine.segment(encoded, Mode.INSIDE_BOX, [[box], [box, box, box]], EVERYTHING)
+    assert [[len(c) for c in row] for row in clicked + boxed] == [[1, 1], [1], [1], [1, 1, 1]]
+    assert np.asarray(boxed[0][0].logits).shape == (1, 288, 288)
+    for again in boxed[1]:
+        same(again, boxed[1][0])
+
+
+def test_a_phrase_over_the_limit_is_refused(engine: TorchEngine) -> None:
+    engine.check(Mode.FIND_ALL, Query(text=" ".join(["cat"] * 30)))
+    with pytest.raises(PromptError, match=r"33 tokens.*at most 32"):
+        engine.check(Mode.FIND_ALL, Query(text=" ".join(["cat"] * 31)))
+
+
+def test_a_click_agrees_with_metas_own_predictor(engine: TorchEngine, pictures: list[np.ndarray]) -> None:
+    network = engine.network
+    predictor = network.model.inst_interactive_predictor  # type: ignore[attr-defined]
+    pixels = torch.from_numpy(pictures[0]).permute(2, 0, 1)[None].float() / 127.5 - 1
+    with torch.inference_mode(), torch.autocast("cpu", dtype=torch.bfloat16):
+        state = {"original_height": 1008, "original_width": 1008}
+        backbone = network.model.backbone.forward_image(pixels)  # type: ignore[attr-defined]
+        decoder = predictor.model.sam_mask_decoder
+        maps = backbone["sam2_backbone_out"]["backbone_fpn"]
+        maps[0], maps[1] = decoder.conv_s0(maps[0]), decoder.conv_s1(maps[1])
+        point = np.array([[504.0, 504.0]])
+        theirs = network.model.predict_inst(  # type: ignore[attr-defined]
+            {**state, "backbone_out": backbone}, point_coords=point, point_labels=np.array([1]), multimask_output=True
+        )
+    click = Query(points=((0.5, 0.5),), positives=(True,))
+    (ours,) = engine.segment(engine.encode(pictures[:1]), Mode.POINT, [[click]], EVERYTHING)[0]
+    best = int(np.argmax(theirs[1]))
+    assert ours.scores[0] == pytest.approx(theirs[1][best], abs=0.02)
+    difference = np.abs(np.asarray(ours.logits, np.float32)[0] - theirs[2][best])
+    assert difference.mean() < 0.05
+
+
+def test_a_checkpoint_that_lacks_a_weight_is_refused(checkpoint: Path, tmp_path: Path) -> None:
+    state = torch.load(checkpoint, weights_only=True)
+    del state["detector.transformer.decoder.query_embed.weight"]
+    torch.save({"model": state}, tmp_path / "sam3.pt")
+    with pytest.raises(ModelUnavailable, match=r"lacks 1 weights .*query_embed"):
+        sam3_meta.load(model=str(tmp_path))
+
+
+class Payload:
+    """What a hostile pickle carries."""
+
+    def __reduce__(self) -> tuple[object, tuple[str]]:
+        return print, ("code from the checkpoint ran",)
+
+
+def test_code_in_a_checkpoint_is_not_run(checkpoint: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    torch.save({"detector.x": Payload()}, tmp_path / "sam3.pt")
+    with pytest.raises(ModelUnavailable, match="does not load"):
+        sam3_meta.load(model=str(tmp_path))
+    assert "code from the checkpoint ran" not in capsys.readouterr().out
+
+
+def test_settings_are_put_back_even_when_the_package_fails() -> None:
+    with pytest.raises(RuntimeError, match="the package failed"), sam3_meta._contained():
+        torch.backends.cuda.matmul.allow_tf32 = True
+        torch.set_autocast_enabled("cuda", True)
+        raise RuntimeError("the package failed")
+    assert torch.backends.cuda.matmul.allow_tf32 is False
+    assert torch.is_autocast_enabled("cuda") is False
+
+
+def test_without_cuda_it_says_which_engine_to_use(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.undo()
+    with pytest.MonkeyPatch.context() as own:
+        own.setattr(torch.cuda, "is_available", lambda: False)
+        for device in (None, "cuda"):
+            with pytest.raises(ModelUnavailable, match="engine sam3 also runs on device cpu"):
+                real_cuda_device(device)
+    with pytest.raises(ModelUnavailable, match="use engine sam3 on a CPU"):
+        real_cuda_device("cpu")
+
+
+real_cuda_device = sam3_meta.cuda_device  # before the module's fixtures replace it

@@ -1,0 +1,191 @@
+"""Connecting, and what goes wrong with connections: each fault has its class, its remedy, and no password."""
+
+import os
+import socket
+import sqlite3
+import traceback
+from collections.abc import Callable
+from pathlib import Path
+
+import psycopg
+import pytest
+
+from samjobs.errors import DatabaseUnavailable, InvalidInput, OutputUnwritable, SamjobsError, SchemaMismatch
+from samjobs.store import Store, connect, jobs, migrate, now, shards
+from tests.store.builders import claim, job, new_images, run, spec
+
+MARKER = "marker-password"
+
+
+def _use(store: Store) -> None:
+    with store.read() as conn:
+        jobs.list_jobs(conn)
+
+
+def _silent_port() -> int:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port: int = free.getsockname()[1]
+    return port
+
+
+@pytest.mark.parametrize("scheme", ["postgresql", "postgres", "postgresql+psycopg"])
+def test_every_common_spelling_of_a_postgres_address_works(postgres_url: str, scheme: str) -> None:
+    store = connect(postgres_url.replace("postgresql", scheme, 1))
+    _use(store)
+    assert not store.is_sqlite
+    store.close()
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        f"postgresql://me:{MARKER}@host:port/name",
+        f"postgresql://me:{MARKER}[@host/name",
+        f"mysql://me:{MARKER}@host/name",
+        MARKER,
+        "sqlite://",
+        "sqlite:///:memory:",
+    ],
+)
+def test_an_address_that_cannot_be_used_is_refused_without_repeating_it(url: str) -> None:
+    with pytest.raises(InvalidInput, match=r"sqlite:///") as refused:
+        connect(url)
+    assert MARKER not in "".join(traceback.format_exception(refused.value))
+
+
+FAULTS: dict[str, Callable[[str], str]] = {
+    "nobody listens": lambda server: f"postgresql://me:{MARKER}@127.0.0.1:{_silent_port()}/name",
+    "no such host": lambda server: f"postgresql://me:{MARKER}@samjobs.invalid/name",
+    "no such role": lambda server: server.replace("samjobs@", f"nobody:{MARKER}@") + "/template",
+    "no such database": lambda server: server.replace("samjobs@", f"samjobs:{MARKER}@") + "/absent",
+    "a file as certificate": lambda server: (
+        server.replace("samjobs@", f"samjobs:{MARKER}@") + "/template?sslmode=verify-full&sslrootcert=/dev/null"
+    ),
+}
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_a_postgres_that_does_not_answer_is_unavailable_and_its_password_stays_secret(
+    postgres_server: str, fault: str
+) -> None:
+    store = connect(FAULTS[fault](postgres_server))
+    with pytest.raises(DatabaseUnavailable) as unavailable:
+        _use(store)
+    told = "".join(traceback.format_exception(unavailable.value))
+    assert MARKER not in told + store.name + repr(store)
+    assert store.name in str(unavailable.value)
+    store.close()
+
+
+def test_a_connection_that_breaks_is_unavailable_and_the_next_one_works(
+    postgres_server: str, postgres_url: str
+) -> None:
+    store = connect(postgres_url)
+
+    def lose_the_connection() -> None:
+        with store.begin() as conn:
+            pid = conn.exec_driver_sql("SELECT pg_backend_pid()").scalar_one()
+            with psycopg.connect(f"{postgres_server}/postgres", autocommit=True) as admin:
+                admin.execute("SELECT pg_terminate_backend(%s)", [pid])
+            now(conn)
+
+    with pytest.raises(DatabaseUnavailable):
+        lose_the_connection()
+    _use(store)
+    store.close()
+
+
+def test_with_a_pooler_nothing_is_prepared_in_the_session(postgres_url: str) -> None:
+    counts = {}
+    for pooled in (False, True):
+        store = connect(postgres_url, pooled=pooled)
+        job(store, 20)
+        for _ in range(10):
+            claim(store)
+        with store.read() as conn:
+            counts[pooled] = conn.exec_driver_sql("SELECT count(*) FROM pg_prepared_statements").scalar_one()
+        store.close()
+    assert counts[True] == 0
+    assert counts[False] > 0
+
+
+def test_a_full_disk_is_critical_and_nothing_is_lost(sqlite_url: str) -> None:
+    store = connect(sqlite_url)
+    migrate(store)
+    job_id = job(store, 2)
+
+    def fill() -> None:
+        with store.begin() as conn:
+            # What SQLite says when the disk is full, by its own limit on the file's size.
+            pages = conn.exec_driver_sql("PRAGMA page_count").scalar_one()
+            conn.exec_driver_sql(f"PRAGMA max_page_count = {pages + 1}")
+            other = jobs.submit(conn, spec()).job_id
+            jobs.add_images(conn, other, new_images(5000))
+
+    with pytest.raises(OutputUnwritable, match="free some space"):
+        fill()
+    store.close()
+    store = connect(sqlite_url)
+    run(store, job_id)
+    store.close()
+
+
+def test_a_folder_that_is_not_there_is_named(tmp_path: Path) -> None:
+    store = connect(f"sqlite:///{tmp_path}/absent/jobs.db")
+    with pytest.raises(OutputUnwritable, match="absent/jobs.db"):
+        migrate(store)
+
+
+def test_a_file_that_is_no_database_is_not_touched(tmp_path: Path) -> None:
+    path = tmp_path / "results.jsonl"
+    path.write_text('{"image": "a.jpg"}\n' * 1000)
+    with pytest.raises(InvalidInput, match=r"results\.jsonl is damaged or not a SQLite file"):
+        migrate(connect(f"sqlite:///{path}"))
+    assert path.read_text() == '{"image": "a.jpg"}\n' * 1000
+
+
+def test_a_store_without_tables_says_to_migrate(postgres_server: str, tmp_path: Path) -> None:
+    for url in (f"sqlite:///{tmp_path}/new.db", f"{postgres_server}/postgres"):
+        store = connect(url)
+        with pytest.raises(SchemaMismatch, match="migrate"):
+            _use(store)
+        store.close()
+
+
+def test_a_lock_held_for_too_long_is_unavailable(sqlite_url: str) -> None:
+    store = connect(sqlite_url)
+    migrate(store)
+
+    def wait_no_longer() -> None:
+        with store.read() as conn:
+            conn.exec_driver_sql("PRAGMA busy_timeout = 0")
+        with store.begin() as conn:
+            shards.claim(conn, limit=1)
+
+    holder = sqlite3.connect(store.name, isolation_level=None)
+    holder.execute("BEGIN IMMEDIATE")
+    with pytest.raises(DatabaseUnavailable, match="locked by another process"):
+        wait_no_longer()
+    holder.close()
+    store.close()
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
+def test_a_read_only_file_is_critical(sqlite_url: str, tmp_path: Path) -> None:
+    store = connect(sqlite_url)
+    migrate(store)
+    store.close()
+    (tmp_path / "jobs.db").chmod(0o400)
+    with pytest.raises(OutputUnwritable):
+        job(connect(sqlite_url))
+
+
+def test_a_fault_of_the_code_is_not_dressed_up(store: Store) -> None:
+    def misuse() -> None:
+        with store.begin() as conn:
+            conn.exec_driver_sql("SELECT 1 FRM x")
+
+    with pytest.raises(Exception, match="FRM") as raised:
+        misuse()
+    assert not isinstance(raised.value, SamjobsError)
