@@ -80,6 +80,8 @@ class Samjobs:
     out: Path = field(init=False)
     database: Path = field(init=False)
     environment: dict[str, str] = field(default_factory=dict)
+    prefix: tuple[str, ...] = ()  # what starts the command: in another mount namespace, say
+    view: Path = Path("/")  # where the command's file system is seen from here
 
     def __post_init__(self) -> None:
         self.photos, self.out, self.database = self.root / "photos", self.root / "out", self.root / "queue.db"
@@ -93,7 +95,7 @@ class Samjobs:
     def start(self, *arguments: str | Path) -> "subprocess.Popen[str]":
         queue = () if arguments[0] in ("engines", "--help", "--version") else ("--db", self.database)
         return subprocess.Popen(
-            [sys.executable, "-m", "samjobs.cli", *arguments, *queue],
+            [*self.prefix, sys.executable, "-m", "samjobs.cli", *arguments, *queue],
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
@@ -120,6 +122,11 @@ class Samjobs:
     # What it left.
 
     @property
+    def left(self) -> Path:
+        """The output folder, to look into."""
+        return self.view / self.out.relative_to("/")
+
+    @property
     def witness(self) -> Path:
         return self.root / "witness.txt"
 
@@ -134,20 +141,20 @@ class Samjobs:
         return {int(line.split()[0]) for line in lines}
 
     def record(self, key: str) -> dict[str, Any]:
-        found: dict[str, Any] = json.loads((self.out / "records" / f"{key}.json").read_bytes())
+        found: dict[str, Any] = json.loads((self.left / "records" / f"{key}.json").read_bytes())
         return found
 
     def records(self) -> list[str]:
         """The keys of all records, sorted."""
-        folder = self.out / "records"
+        folder = self.left / "records"
         return sorted(str(path.relative_to(folder))[: -len(".json")] for path in folder.rglob("*.json"))
 
     def results(self, name: str = "results.jsonl") -> list[dict[str, Any]]:
-        return [json.loads(line) for line in (self.out / name).read_bytes().splitlines()]
+        return [json.loads(line) for line in (self.left / name).read_bytes().splitlines()]
 
     def left_over(self) -> list[Path]:
         """Temporary files below the output folder."""
-        return [path for path in self.out.rglob("*") if path.name.startswith(".samjobs-")]
+        return [path for path in self.left.rglob("*") if path.name.startswith(".samjobs-")]
 
     # Holding it in the middle.
 
@@ -162,7 +169,7 @@ class Samjobs:
         """Let those go on that wait, and hold nobody any more."""
         del self.environment["WITNESS_HOLD_AFTER"]
         with gate.open("wb"):
-            pass
+            gate.unlink()
 
 
 def read_until(process: "subprocess.Popen[str]", text: str) -> None:

@@ -11,7 +11,7 @@ from samjobs.spec import Format, Mode
 
 ROOT = Path(__file__).resolve().parents[2]
 README = (ROOT / "README.md").read_text()
-DOCUMENTS = ["README.md", "CHANGELOG.md", "docs/decisions.md"]
+DOCUMENTS = ["README.md", "CHANGELOG.md", "docs/decisions.md", "docs/limits.md"]
 
 
 @pytest.mark.parametrize("document", DOCUMENTS)

@@ -48,7 +48,7 @@ def test_jobs_past_their_ttl_are_pruned_in_small_batches(store: Store) -> None:
         run(store, job_id)
     with store.begin() as conn:
         conn.execute(job_rows.update().where(job_rows.c.id == old).values(expires_at=now(conn) - timedelta(seconds=1)))
-    batches = []
+    batches: list[int] = []
     while not batches or batches[-1]:
         with store.begin() as conn:
             batches.append(jobs.prune_finished(conn, limit=7))

@@ -1,7 +1,7 @@
 """Heartbeats, and taking back what nobody runs any more; on both databases."""
 
 from datetime import timedelta
-from uuid import uuid4
+from uuid import UUID, uuid4
 
 from samjobs.errors import ErrorClass
 from samjobs.names import Reason
@@ -101,7 +101,7 @@ def test_pages_go_on_behind_rows_that_stay(store: Store) -> None:
         with store.begin() as conn:
             shards.start(conn, shard.id, shard.attempt, ME)
     _make_older(store, 100)
-    seen = []
+    seen: list[UUID] = []
     with store.read() as conn:
         while page := shards.abandoned(conn, older_than_s=60, after=seen[-1] if seen else None, limit=2):
             seen += [shard.id for shard in page]

@@ -164,7 +164,7 @@ def test_events_and_rows_are_undone_together(store: Store) -> None:
 
 def test_the_database_itself_refuses_a_word_that_is_no_state(store: Store) -> None:
     job(store)
-    word = sa.literal_column("'asleep'")
+    word: sa.ColumnElement[str] = sa.literal_column("'asleep'")
     with pytest.raises(sa.exc.IntegrityError, match="ck_shards_state"), store.begin() as conn:
         conn.execute(shard_rows.update().values(state=word))
 

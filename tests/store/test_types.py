@@ -14,7 +14,7 @@ def test_every_name_comes_back(text: str) -> None:
     stored = escape_exact(text)
     assert unescape_exact(stored) == text
     assert "\x00" not in stored
-    assert stored.encode("utf-8")
+    assert stored.encode("utf-8").decode("utf-8") == stored
 
 
 @given(ANY_TEXT, ANY_TEXT)

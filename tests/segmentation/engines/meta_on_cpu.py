@@ -22,6 +22,7 @@ def lead_cuda_to_cpu(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(torch.Tensor, "pin_memory", lambda tensor: tensor)
     # With this torch believes in CUDA's autocast, so that leaking it can be seen on a CPU.
     patch.setattr(torch.cuda.amp.common, "amp_definitely_not_available", lambda: False)
+    patch.setattr(torch.cuda, "is_bf16_supported", lambda: True)
 
 
 def _on_cpu(make: Any) -> Any:
@@ -65,6 +66,16 @@ def make_small(patch: pytest.MonkeyPatch) -> None:
     def text_encoder(vocabulary: str) -> Any:
         return VETextEncoder(tokenizer=SimpleTokenizer(bpe_path=vocabulary), d_model=256, width=64, heads=2, layers=2)
 
+    def one_layer(create: Any) -> Any:
+        def created() -> Any:
+            transformer = create()
+            transformer.layers, transformer.num_layers = transformer.layers[:1], 1
+            return transformer
+
+        return created
+
+    for name in ("_create_transformer_encoder", "_create_transformer_decoder"):
+        patch.setattr(model_builder, name, one_layer(getattr(model_builder, name)))
     patch.setattr(model_builder, "_create_vit_backbone", vit)
     patch.setattr(model_builder, "_create_text_encoder", text_encoder)
 

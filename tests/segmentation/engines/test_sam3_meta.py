@@ -19,6 +19,7 @@ from samjobs.spec import Mode
 pytestmark = pytest.mark.needs_meta
 
 EVERYTHING = Selection(score=0.0, mask=0.5)
+real_cuda_device = sam3_meta.cuda_device  # before this module's fixtures replace it
 BOX = (0.2, 0.2, 0.7, 0.8)
 
 
@@ -163,23 +164,22 @@ def test_code_in_a_checkpoint_is_not_run(checkpoint: Path, tmp_path: Path, capsy
 
 
 def test_settings_are_put_back_even_when_the_package_fails() -> None:
-    with pytest.raises(RuntimeError, match="the package failed"), sam3_meta._contained():
-        torch.backends.cuda.matmul.allow_tf32 = True
-        torch.set_autocast_enabled("cuda", True)
-        raise RuntimeError("the package failed")
+    def fail() -> None:
+        with sam3_meta._contained():
+            torch.backends.cuda.matmul.allow_tf32 = True
+            torch.set_autocast_enabled("cuda", True)
+            raise RuntimeError("the package failed")
+
+    with pytest.raises(RuntimeError, match="the package failed"):
+        fail()
     assert torch.backends.cuda.matmul.allow_tf32 is False
     assert torch.is_autocast_enabled("cuda") is False
 
 
 def test_without_cuda_it_says_which_engine_to_use(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.undo()
-    with pytest.MonkeyPatch.context() as own:
-        own.setattr(torch.cuda, "is_available", lambda: False)
-        for device in (None, "cuda"):
-            with pytest.raises(ModelUnavailable, match="engine sam3 also runs on device cpu"):
-                real_cuda_device(device)
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    for device in (None, "cuda"):
+        with pytest.raises(ModelUnavailable, match="engine sam3 also runs on device cpu"):
+            real_cuda_device(device)
     with pytest.raises(ModelUnavailable, match="use engine sam3 on a CPU"):
         real_cuda_device("cpu")
-
-
-real_cuda_device = sam3_meta.cuda_device  # before the module's fixtures replace it

@@ -72,17 +72,18 @@ def _jobs() -> None:
         sa.Column("published_at", UTC_TIME),
         sa.Column("updated_at", UTC_TIME, nullable=False),
         sa.CheckConstraint(
-            "state IN ('queued', 'running', 'suspended', 'succeeded', 'failed', 'cancelled')", name="ck_jobs_state"
+            "state IN ('queued', 'running', 'suspended', 'succeeded', 'failed', 'cancelled')",
+            name=op.f("ck_jobs_state"),
         ),
         sa.CheckConstraint(
             "images_done >= 0 AND images_failed >= 0 AND images_skipped >= 0"
             " AND images_done + images_failed + images_skipped <= images_total",
-            name="ck_jobs_images",
+            name=op.f("ck_jobs_images"),
         ),
         sa.CheckConstraint(
             "shards_succeeded >= 0 AND shards_dead >= 0 AND shards_cancelled >= 0"
             " AND shards_succeeded + shards_dead + shards_cancelled <= shards_total",
-            name="ck_jobs_shards",
+            name=op.f("ck_jobs_shards"),
         ),
         sa.PrimaryKeyConstraint("id", name="pk_jobs"),
     )
@@ -116,7 +117,7 @@ def _workers() -> None:
         sa.Column("shard_id", sa.Uuid()),
         sa.Column("heartbeat_at", UTC_TIME, nullable=False),
         sa.Column("started_at", UTC_TIME, nullable=False),
-        sa.CheckConstraint("state IN ('loading', 'ready', 'busy', 'draining')", name="ck_workers_state"),
+        sa.CheckConstraint("state IN ('loading', 'ready', 'busy', 'draining')", name=op.f("ck_workers_state")),
         sa.PrimaryKeyConstraint("incarnation", name="pk_workers"),
         postgresql_with={"fillfactor": 80},
     )
@@ -136,7 +137,7 @@ def _events() -> None:
         sa.Column("message", sa.Text(), nullable=False),
         sa.Column("actor", sa.Text(), nullable=False),
         sa.Column("at", UTC_TIME, nullable=False),
-        sa.CheckConstraint("subject IN ('job', 'shard', 'image')", name="ck_events_subject"),
+        sa.CheckConstraint("subject IN ('job', 'shard', 'image')", name=op.f("ck_events_subject")),
         sa.ForeignKeyConstraint(["job_id"], ["jobs.id"], name="fk_events_job_id"),
         sa.PrimaryKeyConstraint("id", name="pk_events"),
     )
@@ -168,7 +169,7 @@ def _images() -> None:
         sa.Column("error", sa.Text()),
         sa.Column("created_at", UTC_TIME, nullable=False),
         sa.Column("finished_at", UTC_TIME),
-        sa.CheckConstraint("state IN ('pending', 'done', 'failed', 'skipped')", name="ck_images_state"),
+        sa.CheckConstraint("state IN ('pending', 'done', 'failed', 'skipped')", name=op.f("ck_images_state")),
         sa.ForeignKeyConstraint(["job_id"], ["jobs.id"], name="fk_images_job_id"),
         sa.PrimaryKeyConstraint("job_id", "index", name="pk_images"),
     )
@@ -203,9 +204,10 @@ def _shards() -> None:
         sa.Column("started_at", UTC_TIME),
         sa.Column("finished_at", UTC_TIME),
         sa.CheckConstraint(
-            "state IN ('queued', 'dispatched', 'running', 'succeeded', 'dead', 'cancelled')", name="ck_shards_state"
+            "state IN ('queued', 'dispatched', 'running', 'succeeded', 'dead', 'cancelled')",
+            name=op.f("ck_shards_state"),
         ),
-        sa.CheckConstraint("images_done BETWEEN 0 AND images_total", name="ck_shards_images"),
+        sa.CheckConstraint("images_done BETWEEN 0 AND images_total", name=op.f("ck_shards_images")),
         sa.ForeignKeyConstraint(["job_id"], ["jobs.id"], name="fk_shards_job_id"),
         sa.PrimaryKeyConstraint("id", name="pk_shards"),
         sa.UniqueConstraint("job_id", "index", name="uq_shards_job_id_index"),

@@ -1,0 +1,147 @@
+"""What goes to which stream, on a terminal and elsewhere; wrong usage; and what works without a model."""
+
+import os
+import pty
+import re
+import sys
+from pathlib import Path
+
+import pytest
+
+from samjobs import __version__
+from tests.cli.command import Samjobs, draw_many
+
+HIDE_TORCH = '''
+import sys
+
+class Hidden:
+    def find_spec(self, name, path=None, target=None):
+        if name.partition(".")[0] in ("torch", "transformers", "cv2"):
+            raise ModuleNotFoundError(f"{name} is hidden", name=name)
+
+sys.meta_path.insert(0, Hidden())
+'''
+
+
+def test_json_is_all_of_standard_output_and_ends_with_the_summary(samjobs: Samjobs) -> None:
+    draw_many(samjobs.photos, 3)
+
+    said = samjobs.process()
+
+    assert [line["type"] for line in said.lines] == ["image"] * 3 + ["summary"]
+    assert said.summary["images"] == 3
+    assert said.summary["jobState"] == "succeeded"
+    assert said.summary["output"] == str(samjobs.out)
+    assert all(Path(line["record"]).exists() for line in said.lines[:-1])
+
+
+def test_a_log_gets_plain_lines_and_standard_output_the_ending_alone(samjobs: Samjobs) -> None:
+    draw_many(samjobs.photos, 3)
+
+    said = samjobs.run(*[part for part in samjobs.asked() if part != "--json"])
+
+    assert re.fullmatch(r"3 images in \d+ s: 3 processed \(3 new\), 0 unchanged, 0 failed\nresults in .*\n", said.out)
+    assert "\x1b" not in said.out + said.err
+
+
+def test_a_terminal_gets_a_bar_with_rate_and_time_left(samjobs: Samjobs) -> None:
+    draw_many(samjobs.photos, 3)
+    arguments = [str(part) for part in (*samjobs.asked(), "--db", samjobs.database) if part != "--json"]
+    chunks: list[bytes] = []
+
+    def keep(terminal: int) -> bytes:
+        chunks.append(os.read(terminal, 65536))
+        return chunks[-1]
+
+    before = dict(os.environ)
+    os.environ |= {"TERM": "xterm", "COLUMNS": "160"}
+    try:
+        status = pty.spawn([sys.executable, "-m", "samjobs.cli", *arguments], keep, lambda _: b"")
+    finally:
+        os.environ.clear()
+        os.environ |= before
+
+    seen = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", b"".join(chunks).decode())
+    assert os.waitstatus_to_exitcode(status) == 0
+    assert "images" in seen
+    assert "3/3" in seen
+    assert "left" in seen
+    assert "/s" in seen
+    assert "3 processed (3 new)" in seen
+
+
+def test_the_version_and_help_need_no_engine(samjobs: Samjobs) -> None:
+    (samjobs.root / "hidden").mkdir()
+    (samjobs.root / "hidden" / "sitecustomize.py").write_text(HIDE_TORCH)
+    samjobs.environment["PYTHONPATH"] = str(samjobs.root / "hidden")
+
+    assert samjobs.run("--version").out == f"{__version__}\n"
+    assert "process" in samjobs.run("--help").out
+
+
+def test_the_opencv_engine_never_imports_torch(samjobs: Samjobs) -> None:
+    draw_many(samjobs.photos, 1)
+    samjobs.environment["PYTHONPROFILEIMPORTTIME"] = "1"
+
+    said = samjobs.process()
+
+    modules = {line.rpartition("|")[2].strip() for line in said.err.splitlines() if line.startswith("import time:")}
+    assert "cv2" in modules
+    assert not {"torch", "transformers"} & modules
+
+
+def test_engines_are_listed_with_what_they_are_also_without_torch(samjobs: Samjobs) -> None:
+    (samjobs.root / "hidden").mkdir()
+    (samjobs.root / "hidden" / "sitecustomize.py").write_text(HIDE_TORCH.replace(', "cv2"', ""))
+    samjobs.environment["PYTHONPATH"] = str(samjobs.root / "hidden")
+
+    listed = {line["name"]: line for line in samjobs.run("engines", "--json").lines}
+
+    assert list(listed) == ["sam3", "sam3-meta", "opencv"] or set(listed) == {"sam3", "sam3-meta", "opencv"}
+    assert listed["opencv"]["installed"]
+    assert not listed["sam3"]["installed"]
+    assert "pip install" in listed["sam3"]["remedy"]
+
+
+@pytest.mark.parametrize(
+    ("wrong", "told"),
+    [
+        (("--engine", "magic"), ("engine", "'sam3', 'sam3-meta' or 'opencv'", "'magic'")),
+        (("--format", "gif"), ("--format", "label-png", "'gif'")),
+        (("--mode", "guess"), ("--mode", "find_all", "'guess'")),
+        (("--score", "7"), ("score", "less than or equal to 1", "7")),
+        (("--workers", "0"), ("--workers", "0", "1")),
+    ],
+)
+def test_wrong_usage_names_the_option_the_value_and_the_choices(
+    samjobs: Samjobs, wrong: tuple[str, str], told: tuple[str, ...]
+) -> None:
+    draw_many(samjobs.photos, 1)
+
+    said = samjobs.process(*wrong, code=2)
+
+    assert all(part in said.last for part in told), said.last
+    assert said.out == ""
+
+
+def test_no_prompt_at_all_is_refused_with_what_the_mode_needs(samjobs: Samjobs) -> None:
+    draw_many(samjobs.photos, 1)
+
+    said = samjobs.process(prompt=(), code=2)
+
+    assert "mode find_all needs text" in said.last
+
+
+def test_sam3_without_weights_queues_nothing_and_says_how_to_get_them(samjobs: Samjobs) -> None:
+    draw_many(samjobs.photos, 1)
+    samjobs.environment |= {"HF_HUB_OFFLINE": "1", "HF_HOME": str(samjobs.root / "empty")}
+
+    said = samjobs.process("--engine", "sam3", code=3)
+
+    assert "facebook/sam3" in said.last
+    assert "Traceback" not in said.err
+    assert samjobs.status() == []
+
+
+def test_an_image_that_no_job_knows_is_refused_by_show(samjobs: Samjobs) -> None:
+    assert "no job knows 'nix.png'" in samjobs.run("show", "nix.png", code=2).last

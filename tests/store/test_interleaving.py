@@ -1,0 +1,131 @@
+"""Workers, a person and a reclaiming controller act on the same jobs at once: no deadlock, and the counters are true."""
+
+import random
+from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
+from threading import Barrier
+from uuid import UUID, uuid4
+
+import sqlalchemy as sa
+
+from samjobs.decisions.lifecycle import JobCounts
+from samjobs.errors import ErrorClass, InvalidInput
+from samjobs.names import Reason
+from samjobs.states import ImageState, ShardState
+from samjobs.store import Connection, Store, images, jobs, shards
+from samjobs.store.rows import Shard
+from samjobs.store.tables import shards as shard_rows
+from samjobs.store.transitions import verdict_of
+from tests.store.builders import DEAD, REQUEUE, job, new_images, outcomes, read, spec
+
+THREADS = 6
+ACTS = 40
+
+
+def test_whatever_happens_at_once_nothing_deadlocks_and_counters_add_up(store: Store) -> None:
+    ids = [job(store, 12), job(store, 12, parallelism=2), _growing(store)]
+    together = Barrier(THREADS)
+
+    def act(seed: int) -> None:
+        chance = random.Random(seed)
+        together.wait()
+        for _ in range(ACTS):
+            _act(store, chance, chance.choice(ids))
+
+    with ThreadPoolExecutor(THREADS) as threads:
+        list(threads.map(act, range(THREADS)))
+    for job_id in ids:
+        _check(store, job_id)
+
+
+def _growing(store: Store) -> UUID:
+    with store.begin() as conn:
+        return jobs.submit(conn, spec()).job_id
+
+
+def _act(store: Store, chance: random.Random, job_id: UUID) -> None:
+    """One transaction of somebody, mostly of a worker."""
+    act = chance.choice([_work, _work, _work, _work, _suspend, _resume, _retry, _reclaim, _grow])
+    try:
+        with store.begin() as conn:
+            act(conn, chance, job_id)
+    except InvalidInput:
+        pass  # refused to a person, e.g. more images for a job whose list is complete
+
+
+def _work(conn: Connection, chance: random.Random, job_id: UUID) -> None:
+    running = _running(conn, job_id)
+    if not running:
+        for claimed in shards.claim(conn, limit=2, job_id=job_id):
+            shards.start(conn, claimed.id, claimed.attempt, uuid4())
+        return
+    shard = chance.choice(running)
+    name = (shard.id, shard.attempt)
+    match chance.randrange(5):
+        case 0:
+            shards.release(conn, *name, reason=Reason.DRAINED)
+        case 1:
+            verdict = chance.choice([REQUEUE, DEAD])
+            shards.fail(conn, *name, verdict, error_class=ErrorClass.TRANSIENT, error="x")
+        case _:
+            state = chance.choice([ImageState.DONE, ImageState.FAILED, ImageState.SKIPPED])
+            if shards.record(conn, *name, outcomes(shard, state)):
+                shards.finish(conn, *name)
+
+
+def _running(conn: Connection, job_id: UUID) -> list[Shard]:
+    return [shard for shard in shards.of_job(conn, job_id) if shard.state is ShardState.RUNNING]
+
+
+def _suspend(conn: Connection, chance: random.Random, job_id: UUID) -> None:
+    jobs.set_suspend(conn, job_id, True, actor="ada")
+
+
+def _resume(conn: Connection, chance: random.Random, job_id: UUID) -> None:
+    jobs.set_suspend(conn, job_id, False, actor="ada")
+
+
+def _retry(conn: Connection, chance: random.Random, job_id: UUID) -> None:
+    jobs.retry_failed(conn, job_id, actor="ada")
+
+
+def _reclaim(conn: Connection, chance: random.Random, job_id: UUID) -> None:
+    for shard in shards.abandoned(conn, older_than_s=0)[:1]:
+        shards.reclaim(conn, shard, REQUEUE)
+
+
+def _grow(conn: Connection, chance: random.Random, job_id: UUID) -> None:
+    job_now = jobs.get(conn, job_id)
+    assert job_now is not None
+    jobs.add_images(conn, job_id, new_images(3, first=job_now.images_total))
+
+
+def _check(store: Store, job_id: UUID) -> None:
+    """The job's counters and state are what its rows say, and no more runs than its parallelism."""
+    found = read(store, job_id)
+    with store.read() as conn:
+        of_shards = Counter(shard.state for shard in shards.of_job(conn, job_id))
+        of_images = Counter(image.state for image in images.iterate(conn, job_id))
+        free = sa.select(sa.func.count()).where(
+            shard_rows.c.job_id == job_id, shard_rows.c.state == ShardState.QUEUED, sa.not_(shard_rows.c.held)
+        )
+        claimable = conn.execute(free).scalar_one()
+    assert found.counts == JobCounts(
+        images_total=of_images.total(),
+        images_done=of_images[ImageState.DONE],
+        images_failed=of_images[ImageState.FAILED],
+        images_skipped=of_images[ImageState.SKIPPED],
+        shards_total=of_shards.total(),
+        shards_succeeded=of_shards[ShardState.SUCCEEDED],
+        shards_dead=of_shards[ShardState.DEAD],
+        shards_cancelled=of_shards[ShardState.CANCELLED],
+    )
+    assert found.state is verdict_of(found).state
+    at_work = of_shards[ShardState.DISPATCHED] + of_shards[ShardState.RUNNING]
+    if found.suspend:
+        assert claimable == 0
+    elif found.spec.parallelism is not None:
+        # All of the window is in use, and no more than it.
+        assert at_work + claimable == min(found.spec.parallelism, found.counts.shards_open)
+    else:
+        assert claimable == of_shards[ShardState.QUEUED]
