@@ -131,7 +131,7 @@ def samjobs(name: str, folder: Path, work: Path, device: str) -> tuple[dict[str,
     )
     store, storage = connect(settings.database_url), Storage()
     migrate(store)
-    with LocalWorker(store, storage, settings, lambda _: engine) as worker:
+    with LocalWorker(store, storage, settings, lambda _: engine, work / "locks") as worker:
         submission = submit(store, storage, spec, worker, name="bench")
         started = time.perf_counter()
         worker.run(_Silent(), allowance=lambda: None, job_id=submission.job_id)

@@ -8,8 +8,6 @@ from typing import Annotated, Any
 from uuid import uuid4
 
 import typer
-from rich.console import Console
-from rich.table import Table
 
 from samjobs.cli.context import AsJson, Database, database_file, open_store, settings_for
 from samjobs.cli.run import open_run, pending
@@ -41,6 +39,13 @@ def status(job: JobName = None, db: Database = None, as_json: AsJson = False) ->
     if not rows:
         print("nothing is queued; `samjobs process --help` tells how to start")
         return
+    _print_table(rows)
+
+
+def _print_table(rows: list[dict[str, Any]]) -> None:
+    from rich.console import Console  # they take long to import, and nothing else here needs them
+    from rich.table import Table
+
     table = Table("JOB", "NAME", "STATE", "IMAGES", "DONE", "UNCHANGED", "FAILED", "WHY", box=None)
     for row in rows:
         cells = ("name", "state", "images", "done", "unchanged", "failed", "why")

@@ -15,19 +15,6 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from rich.console import Console
-from rich.progress import (
-    BarColumn,
-    MofNCompleteColumn,
-    Progress,
-    ProgressColumn,
-    Task,
-    TextColumn,
-    TimeElapsedColumn,
-    TimeRemainingColumn,
-)
-from rich.text import Text
-
 from samjobs.errors import describe
 from samjobs.names import Reason
 from samjobs.segmentation.work import Outcome
@@ -107,7 +94,11 @@ def report_for(as_json: bool, reader_gone: Callable[[], None]) -> Report:
     """The report that fits: `--json`, a terminal, or a log. `reader_gone` is told when standard output breaks."""
     if as_json:
         return JsonReport(reader_gone)
-    return BarReport() if sys.stderr.isatty() else PlainReport()
+    if sys.stderr.isatty():
+        from samjobs.cli.bar import BarReport  # rich takes long to import, and only a terminal needs it
+
+        return BarReport()
+    return PlainReport()
 
 
 class JsonReport:
@@ -177,48 +168,6 @@ class PlainReport:
         rate = seen / (self._told - self._started)
         left = (total - seen) / rate if rate else 0
         return f"{seen} of {total} images, {rate:.1f}/s, about {_duration(left)} left"
-
-
-class BarReport:
-    """For people at a terminal."""
-
-    def __init__(self) -> None:
-        console = Console(stderr=True)
-        self._bar = Progress(
-            TextColumn("{task.description}"),
-            BarColumn(),
-            MofNCompleteColumn(),
-            _Rate(),
-            TimeElapsedColumn(),
-            TextColumn("left"),
-            TimeRemainingColumn(),
-            console=console,
-        )
-        self._started = time.monotonic()
-
-    def begin(self, total: int) -> None:
-        self._started = time.monotonic()
-        self._task = self._bar.add_task("images", total=total)
-        self._bar.start()
-
-    def image(self, line: dict[str, Any]) -> None:
-        self._bar.advance(self._task)
-        if line["state"] == ImageState.FAILED:
-            self.say(f"{line['image']}: {line.get('error', 'failed')}")
-
-    def say(self, text: str) -> None:
-        self._bar.console.print(text, markup=False, highlight=False)
-
-    def end(self, summary: dict[str, Any]) -> None:
-        self._bar.stop()
-        print_out(ending(summary, time.monotonic() - self._started))
-
-
-class _Rate(ProgressColumn):
-    """Images per second."""
-
-    def render(self, task: Task) -> Text:
-        return Text(f"{task.speed:.1f}/s" if task.speed else "", style="progress.data.speed")
 
 
 def ending(summary: dict[str, Any], seconds: float) -> str:

@@ -7,6 +7,7 @@
 
 `engine` connects and begins, `tables` says what is stored, `transitions` is the only code that writes a state;
 `jobs`, `retrying`, `shards`, `images`, `workers` are the named queries per table, `views` reads for people.
+On Postgres a transaction acts on one job, and a claim stands alone in its own: see `transitions` for why.
 Connections are opaque outside; rows come out as the frozen dataclasses of `rows`.
 """
 

@@ -4,13 +4,14 @@ Batches of about a thousand keep memory and transactions small. Whoever continue
 `images_total` how far it came.
 """
 
-from collections import Counter
 from collections.abc import Sequence
+from contextlib import AbstractContextManager, nullcontext
 from datetime import datetime
 from typing import Any
 from uuid import UUID, uuid4
 
 import sqlalchemy as sa
+from sqlalchemy import exc as sa_errors
 
 from samjobs.errors import InvalidInput
 from samjobs.names import Reason
@@ -20,8 +21,6 @@ from samjobs.store.rows import Job, NewImage
 from samjobs.store.tables import images, in_states, jobs, name_hash, shards
 from samjobs.store.transitions import Why, lock_job, settle_job
 from samjobs.store.window import open_window, starts_held
-
-_KEYS_PER_QUERY = 1000  # both databases take more parameters than that
 
 
 def add_images(conn: Connection, job_id: UUID, items: Sequence[NewImage]) -> None:
@@ -37,27 +36,41 @@ def add_images(conn: Connection, job_id: UUID, items: Sequence[NewImage]) -> Non
         raise InvalidInput(f"job {job_id} takes no more images: it is {job.state.value} and its list is complete")
     if not items:
         return
-    _refuse_duplicates(conn, job_id, items)
     at = now(conn)
-    conn.execute(images.insert(), [_image_row(job, place, item, at) for place, item in enumerate(items)])
+    _insert(conn, job, items, at)
     added = _cut(conn, job, len(items), at)
     open_window(conn, job)
     counts = {"images_total": len(items), "shards_total": added}
     settle_job(conn, job, Why(Reason.SUBMITTED, "", at), counts=counts)
 
 
-def _refuse_duplicates(conn: Connection, job_id: UUID, items: Sequence[NewImage]) -> None:
-    keys = {name_hash(item.key): item.key for item in items}
-    if len(keys) < len(items):
-        twice = Counter(item.key for item in items).most_common(1)[0][0]
-        raise InvalidInput(f"image {twice!r} is listed twice: give each image of a job once")
-    hashes = list(keys)
-    for start in range(0, len(hashes), _KEYS_PER_QUERY):
-        asked = hashes[start : start + _KEYS_PER_QUERY]
-        known = sa.select(images.c.key).where(images.c.job_id == job_id, images.c.key_hash.in_(asked)).limit(1)
-        found = conn.execute(known).scalar_one_or_none()
-        if found is not None:
-            raise InvalidInput(f"image {found!r} is in job {job_id} already: give each image of a job once")
+def _insert(conn: Connection, job: Job, items: Sequence[NewImage], at: datetime) -> None:
+    """Write the rows. That a name is new is left to the unique index: asking first costs more than all the rest."""
+    # Postgres answers nothing after an error but from a savepoint. SQLite does, and needs none: on a full disk it takes
+    # back the whole transaction, and the way back to a savepoint would only hide why.
+    guarded: AbstractContextManager[object] = nullcontext() if conn.dialect.name == "sqlite" else conn.begin_nested()
+    try:
+        with guarded:
+            conn.execute(images.insert(), [_image_row(job, place, item, at) for place, item in enumerate(items)])
+    except sa_errors.IntegrityError as error:
+        raise InvalidInput(
+            f"image {_listed_before(conn, job, items)!r} is listed twice: give each image of a job once"
+        ) from error
+
+
+def _listed_before(conn: Connection, job: Job, items: Sequence[NewImage]) -> str:
+    """The first of `items` whose key came before, among them or in the job."""
+    seen: set[str] = set()
+    for item in items:
+        same = sa.select(images.c.index).where(
+            images.c.job_id == job.id,
+            images.c.key_hash == name_hash(item.key),
+            images.c.index < job.images_total,  # SQLite may hold a part of this batch
+        )
+        if item.key in seen or conn.execute(same).first() is not None:
+            return item.key
+        seen.add(item.key)
+    raise AssertionError("only a key can be there already: indices are given under the job's lock")
 
 
 def _image_row(job: Job, place: int, item: NewImage, at: datetime) -> dict[str, Any]:

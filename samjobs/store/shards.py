@@ -66,6 +66,7 @@ def claim(
 
     Due is what is queued, whose time has come (`not_before`, backoff), and which neither `suspend` nor `parallelism`
     holds. Two claims at once take different shards, and neither waits for the other (on SQLite they take turns).
+    On Postgres commit a claim before anything else: it holds shards without their jobs, against the order of locks.
     """
     at = now(conn)
     statement, parameters = _due(limit, at, job_id, region)

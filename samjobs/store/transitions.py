@@ -1,8 +1,9 @@
 """The only code that writes a state: from, to, attempt fence, reason → the row, its event, and the job's counters.
 
 The order of locks is job, then shard, then image, everywhere; only a claim takes shards alone, and it waits for
-nobody. So two transactions cannot wait for each other. Who changes a counter of a job holds that job's row from
-`lock_job` to the commit: keep such a transaction to a few statements.
+nobody. So two transactions cannot wait for each other, as long as each acts on one job, and a claim is committed
+before anything else is done. Who changes a counter of a job holds that job's row from `lock_job` to the commit: keep
+such a transaction to a few statements.
 
 A transition that `samjobs.states` does not list raises IllegalTransition, before anything is written. One whose row
 is not in the expected state, or has another attempt, writes nothing and says so by its result.

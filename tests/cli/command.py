@@ -14,6 +14,9 @@ from typing import Any
 
 from PIL import Image, ImageDraw
 
+from samjobs.store import connect, jobs, shards
+from samjobs.store.rows import Job, Shard
+
 WITNESS = Path(__file__).parent / "witness"
 PATIENCE_S = 120
 RED_DISC = ("--prompt", "red disc")
@@ -63,7 +66,8 @@ class Said:
     @property
     def counts(self) -> tuple[int, int, int, int]:
         """processed, unchanged, failed, skipped."""
-        return tuple(self.summary[name] for name in ("processed", "unchanged", "failed", "skipped"))  # type: ignore[return-value]
+        told = self.summary
+        return told["processed"], told["unchanged"], told["failed"], told["skipped"]
 
     @property
     def last(self) -> str:
@@ -120,6 +124,24 @@ class Samjobs:
         return self.run("queue", "status", "--json").lines
 
     # What it left.
+
+    def jobs(self) -> list[Job]:
+        """The queue's jobs, newest first."""
+        store = connect(f"sqlite:///{self.database}")
+        try:
+            with store.read() as conn:
+                return jobs.list_jobs(conn)
+        finally:
+            store.close()
+
+    def shards(self) -> list[Shard]:
+        """All shards of the newest job."""
+        store = connect(f"sqlite:///{self.database}")
+        try:
+            with store.read() as conn:
+                return shards.of_job(conn, jobs.list_jobs(conn)[0].id)
+        finally:
+            store.close()
 
     @property
     def left(self) -> Path:

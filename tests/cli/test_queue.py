@@ -21,7 +21,7 @@ def test_what_was_only_queued_is_worked_by_queue_process(samjobs: Samjobs) -> No
     assert worked.counts == (3, 0, 0, 0)
     assert len(samjobs.results()) == 3
     (job,) = samjobs.status()
-    assert (job["state"], job["done"]) == ("succeeded", 3)
+    assert (job["state"], job["done"], job["why"]) == ("succeeded", 3, "Completed")
 
 
 def test_an_empty_queue_says_so(samjobs: Samjobs) -> None:
@@ -41,9 +41,9 @@ def test_queue_process_takes_all_jobs_or_one(samjobs: Samjobs) -> None:
     samjobs.process("--no-process", "--name", "blue", prompt=("--prompt", "blue disc"))
 
     assert samjobs.run("queue", "process", "--json", "--job", "blue").counts == (2, 0, 0, 0)
-    assert {job["name"]: job["state"] for job in samjobs.status()} == {"blue": "succeeded", "red": "queued"}
+    assert {job.name: job.state for job in samjobs.jobs()} == {"blue": "succeeded", "red": "queued"}
     assert samjobs.run("queue", "process", "--json", "--workers", "2").counts == (2, 0, 0, 0)
-    assert {job["state"] for job in samjobs.status()} == {"succeeded"}
+    assert {job.state for job in samjobs.jobs()} == {"succeeded"}
 
 
 def test_retry_does_the_repaired_images_alone(samjobs: Samjobs) -> None:
@@ -75,10 +75,11 @@ def test_an_older_job_never_overwrites_the_gathered_files_of_a_newer_one(samjobs
 def test_clear_forgets_jobs_and_keeps_results(samjobs: Samjobs) -> None:
     draw_many(samjobs.photos, 2)
     samjobs.process("--limit", "1")
+    records = samjobs.records()
 
     assert "1 jobs forgotten" in samjobs.run("queue", "clear", "--job", "out").out
-    assert samjobs.status() == []
-    assert samjobs.records() == ["000.png"]
+    assert samjobs.jobs() == []
+    assert samjobs.records() == records != []
 
 
 def test_a_job_at_work_is_not_cleared(samjobs: Samjobs) -> None:
@@ -102,9 +103,10 @@ def test_a_job_that_is_cancelled_under_a_running_command_ends_it(samjobs: Samjob
     gate = samjobs.hold_after(2)
     process = samjobs.start(*samjobs.asked("--shard-size", "2"))
     until(lambda: samjobs.work().total() == 2, "the second image is in hand")
+    (job,) = samjobs.jobs()
     store = connect(f"sqlite:///{samjobs.database}")
     with store.begin() as conn:
-        jobs.cancel(conn, jobs.list_jobs(conn)[0].id, actor="a person")
+        jobs.cancel(conn, job.id, actor="a person")
     store.close()
     samjobs.let_go(gate)
 
@@ -118,13 +120,13 @@ def test_a_job_that_is_cancelled_under_a_running_command_ends_it(samjobs: Samjob
 def test_jobs_past_their_time_are_forgotten_at_the_next_start(samjobs: Samjobs) -> None:
     draw_many(samjobs.photos, 1)
     samjobs.process()
-    first = _job_id(samjobs)
+    (first,) = samjobs.jobs()
     _let_it_expire(samjobs)
 
     samjobs.process()
 
-    assert [job["job"] for job in samjobs.status()] != []
-    assert first not in [job["job"] for job in samjobs.status()]
+    (second,) = samjobs.jobs()
+    assert second.id != first.id
 
 
 def test_a_command_that_waits_for_another_one_takes_over_when_that_stops(samjobs: Samjobs) -> None:
@@ -144,8 +146,7 @@ def test_a_command_that_waits_for_another_one_takes_over_when_that_stops(samjobs
 
 
 def _job_id(samjobs: Samjobs) -> str:
-    found: str = samjobs.status()[0]["job"]
-    return found
+    return str(samjobs.jobs()[0].id)
 
 
 def _forget_that_it_was_published(samjobs: Samjobs) -> None:

@@ -12,7 +12,9 @@ import pytest
 from tests.cli.command import Samjobs, draw_many
 
 SMALL = 200 * 1024
-NEEDED = re.compile(r"about ([\d.]+) kB are needed for the (\d+) images left and the gathered results; (\S+ \S+) are free")
+NEEDED = re.compile(
+    r"about ([\d.]+) kB are needed for the (\d+) images left and the gathered results; (\S+ \S+) are free"
+)
 
 
 @dataclass

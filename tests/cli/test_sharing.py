@@ -27,7 +27,7 @@ def test_two_commands_at_once_share_the_work(samjobs: Samjobs) -> None:
     assert not any("lock" in said.err for said in both)
     assert samjobs.work().total() == len(samjobs.work()) == IMAGES
     assert len(samjobs.results()) == IMAGES
-    assert len(samjobs.status()) == 1
+    assert len(samjobs.jobs()) == 1
 
 
 def test_commands_started_at_the_same_moment_make_one_job(samjobs: Samjobs) -> None:
@@ -73,8 +73,8 @@ def test_a_worker_that_is_killed_is_replaced_and_the_run_completes(samjobs: Samj
     assert said.summary["skipped"] == said.summary["failed"] == 0
     assert len(samjobs.results()) == len(samjobs.work()) == IMAGES
     assert samjobs.work().total() <= IMAGES + 1
-    (job,) = samjobs.status()
-    assert (job["state"], job["failed"]) == ("succeeded", 0)
+    (job,) = samjobs.jobs()
+    assert (job.state, job.images_failed) == ("succeeded", 0)
 
 
 def test_a_limit_is_kept_by_workers_together(samjobs: Samjobs) -> None:

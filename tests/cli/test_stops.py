@@ -7,8 +7,6 @@ from pathlib import Path
 import pytest
 
 from samjobs.states import ShardState
-from samjobs.store import connect, jobs, shards
-from samjobs.store.rows import Shard
 from tests.cli.command import Samjobs, draw_many, kill, read_until, until
 
 
@@ -46,7 +44,7 @@ def test_the_first_signal_finishes_the_image_in_hand(samjobs: Samjobs, asked: si
 
     assert stopped.counts == (3, 0, 0, 3)
     assert samjobs.records() == ["000.png", "001.png", "002.png"]
-    (shard,) = _shards(samjobs.database)
+    (shard,) = samjobs.shards()
     assert (shard.state, shard.failures) == (ShardState.QUEUED, 0)
     assert samjobs.process().counts == (3, 3, 0, 0)
     assert sum(samjobs.work().values()) == 6
@@ -83,7 +81,7 @@ def test_a_reader_that_goes_away_stops_the_run_as_ctrl_c_does(samjobs: Samjobs) 
 
     assert "Traceback" not in stopped.err
     assert len(samjobs.records()) < 40
-    assert all(shard.failures == 0 for shard in _shards(samjobs.database))
+    assert all(shard.failures == 0 for shard in samjobs.shards())
     assert samjobs.process().summary["skipped"] == 0
     assert sum(samjobs.work().values()) == 40
 
@@ -98,7 +96,7 @@ def test_ctrl_c_reaches_the_workers_once_and_costs_nothing(samjobs: Samjobs) -> 
 
     assert stopped.err.count("stopping after the image in hand") == 1
     assert stopped.counts[0] == len(samjobs.records()) == sum(samjobs.work().values()) < 90
-    assert all(shard.failures == 0 for shard in _shards(samjobs.database))
+    assert all(shard.failures == 0 for shard in samjobs.shards())
     assert samjobs.process().summary["skipped"] == 0
     assert sum(samjobs.work().values()) == 90
 
@@ -112,7 +110,7 @@ def test_workers_stop_when_the_process_that_started_them_is_killed(samjobs: Samj
     until(lambda: not any(_runs(pid) for pid in samjobs.workers()), "the workers have ended")
 
     assert len(samjobs.records()) < 200
-    assert all(shard.failures == 0 for shard in _shards(samjobs.database))
+    assert all(shard.failures == 0 for shard in samjobs.shards())
     assert samjobs.process().summary["skipped"] == 0
     assert max(samjobs.work().values()) == 1
 
@@ -123,13 +121,3 @@ def _runs(pid: int) -> bool:
     except ProcessLookupError:
         return False
     return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
-
-
-def _shards(database: Path) -> list[Shard]:
-    """All shards of the newest job."""
-    store = connect(f"sqlite:///{database}")
-    try:
-        with store.read() as conn:
-            return shards.of_job(conn, jobs.list_jobs(conn)[0].id)
-    finally:
-        store.close()

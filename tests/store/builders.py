@@ -60,6 +60,7 @@ def running(store: Store, job_id: UUID, incarnation: UUID = ME) -> Shard:
     """The job's next shard, claimed and started."""
     with store.begin() as conn:
         (claimed,) = shards.claim(conn, limit=1, job_id=job_id)
+    with store.begin() as conn:
         started = shards.start(conn, claimed.id, claimed.attempt, incarnation)
     assert started is not None
     return started

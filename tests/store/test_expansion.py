@@ -52,6 +52,8 @@ def test_images_come_back_in_the_order_given_page_by_page(store: Store) -> None:
 @pytest.mark.parametrize("in_one_batch", [True, False], ids=["in one batch", "in two batches"])
 def test_an_image_listed_twice_is_named(store: Store, in_one_batch: bool) -> None:
     twice = [NewImage("a/b.jpg", "one"), NewImage("c.jpg", "two"), NewImage("a/b.jpg", "three")]
+    if in_one_batch:
+        twice.insert(0, NewImage("innocent.jpg", "none"))
     with store.begin() as conn:
         job_id = jobs.submit(conn, spec()).job_id
         if not in_one_batch:

@@ -29,4 +29,4 @@ if "WITNESS_FILE" in os.environ:
                 os.close(os.open(os.environ["WITNESS_GATE"], os.O_RDONLY))
         return _segment(self, encoded, *rest)
 
-    OpenCVEngine.segment = _witnessed  # type: ignore[method-assign]
+    OpenCVEngine.segment = _witnessed  # type: ignore[method-assign, assignment]

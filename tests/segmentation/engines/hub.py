@@ -27,6 +27,8 @@ class _Hub(BaseHTTPRequestHandler):
         path = self.path.partition("?")[0]
         if path.startswith("/api/models/facebook/sam3/revision/"):
             self._repository(path.rpartition("/")[2])
+        elif path == f"/api/models/facebook/sam3/tree/{COMMIT}":
+            self._json([self._entry(file) for file in self.folder.iterdir()])
         elif path.startswith("/facebook/sam3/resolve/"):
             self._file(self.folder / path.rpartition("/")[2], body=body)
         else:
@@ -37,8 +39,14 @@ class _Hub(BaseHTTPRequestHandler):
             self._send(404, b"{}", {"X-Error-Code": "RevisionNotFound"})
             return
         files = [{"rfilename": path.name} for path in self.folder.iterdir()]
-        facts = {"id": "facebook/sam3", "modelId": "facebook/sam3", "sha": COMMIT, "siblings": files, "tags": []}
-        self._send(200, json.dumps(facts).encode(), {"Content-Type": "application/json"})
+        self._json({"id": "facebook/sam3", "modelId": "facebook/sam3", "sha": COMMIT, "siblings": files, "tags": []})
+
+    def _entry(self, file: Path) -> dict[str, object]:
+        oid = hashlib.sha1(file.read_bytes()).hexdigest()
+        return {"type": "file", "path": file.name, "size": file.stat().st_size, "oid": oid}
+
+    def _json(self, value: object) -> None:
+        self._send(200, json.dumps(value).encode(), {"Content-Type": "application/json"})
 
     def _file(self, path: Path, *, body: bool) -> None:
         if self.refusal is not None:

@@ -89,6 +89,10 @@ def write_checkpoint(path: Path) -> dict[str, torch.Tensor]:
         bpe_path=str(sam3_meta._vocabulary()), device="cpu", load_from_HF=False, enable_inst_interactivity=True
     )
     model.inst_interactive_predictor.model.bf16_context.__exit__(None, None, None)
+    # The text encoder leaves these as they come from the allocator.
+    text = model.backbone.language_backbone.encoder
+    for parameter in (text.positional_embedding, text.text_projection):
+        torch.nn.init.normal_(parameter, std=0.02)
     own = "inst_interactive_predictor.model."
     state = {
         "tracker." + key.removeprefix(own) if key.startswith(own) else "detector." + key: value

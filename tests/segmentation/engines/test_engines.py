@@ -42,7 +42,7 @@ def test_opencv_is_loaded_without_torch() -> None:
 @pytest.mark.parametrize("option", ["model", "revision"])
 def test_opencv_has_no_weights_to_choose(option: str) -> None:
     with pytest.raises(InvalidInput, match=f"{option} 'x': engine opencv has no weights"):
-        engines.load("opencv", **{option: "x"})  # type: ignore[arg-type]
+        engines.load("opencv", **{option: "x"})
 
 
 def test_a_missing_extra_is_named_with_its_remedy(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,0 +1,62 @@
+"""What a person at a terminal sees of a run: a bar with rate and remaining time."""
+
+import time
+from typing import Any
+
+from rich.console import Console
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    ProgressColumn,
+    Task,
+    TextColumn,
+    TimeElapsedColumn,
+    TimeRemainingColumn,
+)
+from rich.text import Text
+
+from samjobs.cli.report import ending, print_out
+from samjobs.states import ImageState
+
+
+class BarReport:
+    """For people at a terminal."""
+
+    def __init__(self) -> None:
+        console = Console(stderr=True)
+        self._bar = Progress(
+            TextColumn("{task.description}"),
+            BarColumn(),
+            MofNCompleteColumn(),
+            _Rate(),
+            TimeElapsedColumn(),
+            TextColumn("left"),
+            TimeRemainingColumn(),
+            console=console,
+        )
+        self._started = time.monotonic()
+
+    def begin(self, total: int) -> None:
+        self._started = time.monotonic()
+        self._task = self._bar.add_task("images", total=total)
+        self._bar.start()
+
+    def image(self, line: dict[str, Any]) -> None:
+        self._bar.advance(self._task)
+        if line["state"] == ImageState.FAILED:
+            self.say(f"{line['image']}: {line.get('error', 'failed')}")
+
+    def say(self, text: str) -> None:
+        self._bar.console.print(text, markup=False, highlight=False)
+
+    def end(self, summary: dict[str, Any]) -> None:
+        self._bar.stop()
+        print_out(ending(summary, time.monotonic() - self._started))
+
+
+class _Rate(ProgressColumn):
+    """Images per second."""
+
+    def render(self, task: Task) -> Text:
+        return Text(f"{task.speed:.1f}/s" if task.speed else "", style="progress.data.speed")

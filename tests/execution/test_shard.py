@@ -1,0 +1,199 @@
+"""How one shard ends, by what happens while it runs."""
+
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from uuid import UUID
+
+import pytest
+
+from samjobs.errors import DeviceFault, OutputUnwritable
+from samjobs.execution.shard import End, Host, run_shard
+from samjobs.segmentation.engines.opencv import OpenCVEngine
+from samjobs.segmentation.work import Outcome
+from samjobs.spec import RetryPolicy
+from samjobs.states import ShardState
+from samjobs.storage import Access, Storage
+from samjobs.store import Store, jobs
+from samjobs.store.rows import NewImage, Shard
+from tests.execution.builders import Interrupted, draw, image_rows, job, job_of, settings, spec, states, until
+from tests.store.builders import ME, read, running, shard_of
+
+
+def test_a_finished_shard_has_an_outcome_per_image_and_ends_its_job(store: Store, tmp_path: Path) -> None:
+    job_id = job(store, tmp_path, 3)
+    (tmp_path / "photos" / "01.png").write_text("not a photo")
+    seen: list[str] = []
+
+    assert _run(store, job_id, watch=lambda outcome: seen.append(outcome.task.key)) is End.FINISHED
+
+    assert states(store, job_id) == ["done", "failed", "done"]
+    assert seen == ["00.png", "01.png", "02.png"]
+    assert shard_of(store, job_id).state is ShardState.SUCCEEDED
+    ended = read(store, job_id)
+    assert (ended.state.value, ended.images_done, ended.images_failed) == ("succeeded", 2, 1)
+    done, failed, _ = image_rows(store, job_id)
+    assert (done.width, done.height, done.instances) == (64, 48, 1)
+    assert done.output_uri is not None
+    assert Path(done.output_uri).exists()
+    assert failed.error is not None
+    assert "not an image" in failed.error
+
+
+def test_outcomes_that_wait_to_be_written_are_written_at_the_end(store: Store, tmp_path: Path) -> None:
+    job_id = job(store, tmp_path, 3)
+
+    assert _run(store, job_id, progress_seconds=3600) is End.FINISHED
+    assert states(store, job_id) == ["done"] * 3
+
+
+def test_a_shard_that_was_asked_to_stop_goes_back_uncharged(store: Store, tmp_path: Path) -> None:
+    job_id = job(store, tmp_path, 4)
+    stopped: list[Outcome] = []
+
+    end = _run(store, job_id, watch=stopped.append, allowance=lambda: 0 if stopped else None)
+
+    assert end is End.RELEASED
+    shard = shard_of(store, job_id)
+    assert (shard.state, shard.failures, shard.attempt) == (ShardState.QUEUED, 0, 1)
+    assert "pending" in states(store, job_id)
+    assert _run(store, job_id) is End.FINISHED
+    assert states(store, job_id) == ["done"] * 4
+
+
+def test_a_suspended_job_gets_its_shard_back_after_the_image_in_hand(store: Store, tmp_path: Path) -> None:
+    job_id = job(store, tmp_path, 4)
+
+    def suspend() -> None:
+        with store.begin() as conn:
+            jobs.set_suspend(conn, job_id, True, actor="a person")
+        before = shard_of(store, job_id).heartbeat_at
+        until(lambda: shard_of(store, job_id).heartbeat_at != before, "a heartbeat")
+
+    assert _run(store, job_id, Interrupted(2, suspend), stale_job_timeout_seconds=0.3) is End.RELEASED
+
+    shard = shard_of(store, job_id)
+    assert (shard.state, shard.failures, shard.held) == (ShardState.QUEUED, 0, True)
+    assert states(store, job_id) == ["done", "done", "pending", "pending"]
+
+
+def test_after_a_cancel_nothing_more_is_written(store: Store, tmp_path: Path) -> None:
+    job_id = job(store, tmp_path, 4)
+
+    def cancel() -> None:
+        with store.begin() as conn:
+            jobs.cancel(conn, job_id, actor="a person")
+
+    assert _run(store, job_id, Interrupted(2, cancel)) in (End.LOST, End.CANCELLED)
+
+    assert states(store, job_id) == ["done", "pending", "pending", "pending"]
+    # The image in hand may still have been published whole; none after it.
+    assert len(list((tmp_path / "out" / "records").iterdir())) <= 2
+    assert shard_of(store, job_id).state is ShardState.CANCELLED
+
+
+def test_a_job_that_is_forgotten_under_a_running_shard_loses_it(store: Store, tmp_path: Path) -> None:
+    job_id = job(store, tmp_path, 2)
+
+    def forget() -> None:
+        with store.begin() as conn:
+            jobs.cancel(conn, job_id, actor="a person")
+            jobs.delete(conn, job_id)
+
+    assert _run(store, job_id, Interrupted(1, forget)) is End.LOST
+
+
+def test_a_fault_of_the_device_gives_the_shard_back_charged_and_ends_the_run(store: Store, tmp_path: Path) -> None:
+    job_id = job(store, tmp_path, 3)
+
+    def fault() -> None:
+        raise DeviceFault("the device fell off the bus")
+
+    with pytest.raises(DeviceFault, match="fell off"):
+        _run(store, job_id, Interrupted(2, fault))
+
+    shard = shard_of(store, job_id)
+    assert (shard.state, shard.failures) == (ShardState.QUEUED, 1)
+    assert shard.error == "the device fell off the bus"
+    assert shard.available_at > shard.created_at
+    assert states(store, job_id) == ["done", "pending", "pending"]
+
+
+def test_an_output_that_cannot_be_written_charges_nothing_and_fails_no_image(store: Store, tmp_path: Path) -> None:
+    job_id = job(store, tmp_path, 2)
+    (tmp_path / "out").write_text("a file")
+
+    with pytest.raises(OutputUnwritable):
+        _run(store, job_id)
+
+    shard = shard_of(store, job_id)
+    assert (shard.state, shard.failures) == (ShardState.QUEUED, 0)
+    assert states(store, job_id) == ["pending", "pending"]
+
+
+@pytest.fixture
+def overloaded() -> Iterator[str]:
+    """The address of a server that answers 503 to everything."""
+
+    class Overloaded(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self.send_error(503)
+
+        do_HEAD = do_GET
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Overloaded) as server:
+        thread = threading.Thread(target=server.serve_forever, args=(0.01,))
+        thread.start()
+        yield f"http://127.0.0.1:{server.server_port}"
+        server.shutdown()
+        thread.join()
+
+
+def test_a_transient_error_puts_off_its_image_and_charges_the_shard(
+    store: Store, tmp_path: Path, overloaded: str
+) -> None:
+    job_id = _partly_remote(store, tmp_path, overloaded)
+
+    assert _run(store, job_id) is End.RETRY
+
+    assert states(store, job_id) == ["pending", "done"]
+    shard = shard_of(store, job_id)
+    assert (shard.state, shard.failures) == (ShardState.QUEUED, 1)
+    assert shard.error is not None
+    assert "503" in shard.error
+
+
+def test_at_the_last_attempt_a_transient_error_fails_its_image_alone(
+    store: Store, tmp_path: Path, overloaded: str
+) -> None:
+    job_id = _partly_remote(store, tmp_path, overloaded, retry_policy=RetryPolicy(max_attempts=1))
+
+    assert _run(store, job_id) is End.FINISHED
+
+    assert states(store, job_id) == ["failed", "done"]
+    assert shard_of(store, job_id).state is ShardState.SUCCEEDED
+
+
+def _partly_remote(store: Store, root: Path, server: str, **changes: object) -> UUID:
+    items = [NewImage("far.png", f"{server}/far.png"), NewImage("near.png", str(draw(root / "photos" / "near.png")))]
+    return job_of(store, spec(root, **changes), items)
+
+
+def _run(  # type: ignore[no-untyped-def]
+    store: Store, job_id: UUID, engine: OpenCVEngine | None = None, *, watch=None, allowance=None, **changes: object
+) -> End:
+    """Claim the job's next shard and run it here."""
+    shard: Shard = running(store, job_id)
+    with Storage(Access(hosts=("127.0.0.1",), retries=0)) as storage:
+        return run_shard(
+            Host(store, storage, settings(**changes), ME),
+            shard,
+            read(store, job_id).spec,
+            engine or OpenCVEngine(),
+            allowance=allowance or (lambda: None),
+            watch=watch or (lambda outcome: None),
+        )
