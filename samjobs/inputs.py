@@ -27,9 +27,9 @@ _SHORT = ("text", "boxes", "points")
 class NewImage:
     """One image of a job: where its results go below the output (`key`), where it lies, its own prompts."""
 
-    key: str
+    key: str  # unique in its job
     uri: str
-    prompts: Prompts | None
+    prompts: Prompts | None = None  # None: the job's
 
 
 def expand(

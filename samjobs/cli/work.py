@@ -66,7 +66,7 @@ def _gather(run: Run) -> None:
     with run.store.read() as conn:
         ended = _unpublished(conn, run.only)
     for job in ended:
-        with run.worker.presence.alone(f"gather-{job.id}"):
+        with run.worker.presence.alone("gather"):
             with run.store.read() as conn:
                 now = jobs.get(conn, job.id)
             if now is not None and now.published_at is None and now.state in JOB_TERMINAL:

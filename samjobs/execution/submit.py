@@ -19,7 +19,6 @@ from samjobs.prompt_files import pair, read_boxes, read_points
 from samjobs.spec import Format, JobSpec
 from samjobs.storage import Storage
 from samjobs.store import Store, jobs
-from samjobs.store.rows import NewImage as NewRow
 
 BATCH = 1000
 
@@ -94,7 +93,7 @@ def _add(store: Store, job_id: UUID, found: Iterable[NewImage], listed: Callable
     images = iter(found)
     while batch := list(itertools.islice(images, BATCH)):
         with store.begin() as conn:
-            jobs.add_images(conn, job_id, [NewRow(image.key, image.uri, image.prompts) for image in batch])
+            jobs.add_images(conn, job_id, batch)
         count += len(batch)
         listed(count)
     return count

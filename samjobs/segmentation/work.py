@@ -12,7 +12,6 @@ from samjobs.spec import JobSpec, Prompts
 from samjobs.states import ImageState
 from samjobs.storage import Stamp, Storage, join
 
-
 RECORD_LIMIT_BYTES = 1 << 30  # what is taken for a record when it is read back
 STAGES = ("fetch", "decode", "segment", "masks", "publish")
 

@@ -14,10 +14,11 @@ import sqlalchemy as sa
 from sqlalchemy import exc as sa_errors
 
 from samjobs.errors import InvalidInput
+from samjobs.inputs import NewImage
 from samjobs.names import Reason
 from samjobs.states import JOB_TERMINAL, ImageState, JobState, ShardState
 from samjobs.store.engine import Connection, now
-from samjobs.store.rows import Job, NewImage
+from samjobs.store.rows import Job
 from samjobs.store.tables import images, in_states, jobs, name_hash, shards
 from samjobs.store.transitions import Why, lock_job, settle_job
 from samjobs.store.window import open_window, starts_held

@@ -121,15 +121,6 @@ class Shard:
 
 
 @dataclass(frozen=True)
-class NewImage:
-    """An image to add. `key` is unique in its job and names its outputs; `uri` is where its bytes are."""
-
-    key: str
-    uri: str
-    prompts: Prompts | None = None  # None: the job's
-
-
-@dataclass(frozen=True)
 class Image:
     """One input of a job and what became of it."""
 

@@ -34,6 +34,17 @@ def test_an_empty_queue_says_so(samjobs: Samjobs) -> None:
     assert "no job 'nix'" in unknown.last
 
 
+def test_a_job_that_failed_says_why(samjobs: Samjobs) -> None:
+    samjobs.photos.mkdir()
+    (samjobs.photos / "broken.png").write_bytes(b"nothing")
+    samjobs.process(code=1)
+
+    table = samjobs.run("queue", "status").out
+
+    assert "failed" in table
+    assert "all 1 images failed" in table
+
+
 def test_queue_process_takes_all_jobs_or_one(samjobs: Samjobs) -> None:
     draw_many(samjobs.photos, 2)
     samjobs.process("--no-process", "--name", "red")

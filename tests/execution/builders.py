@@ -10,12 +10,12 @@ from uuid import UUID
 
 from PIL import Image, ImageDraw
 
+from samjobs.inputs import NewImage
 from samjobs.segmentation.engines.opencv import OpenCVEngine
 from samjobs.settings import Settings
 from samjobs.spec import Images, JobSpec, Output, Prompts, TextPrompt
 from samjobs.store import Store, images, jobs
 from samjobs.store.rows import Image as ImageRow
-from samjobs.store.rows import NewImage
 
 PATIENCE_S = 60
 

@@ -10,13 +10,14 @@ import pytest
 
 from samjobs.errors import DeviceFault, OutputUnwritable
 from samjobs.execution.shard import End, Host, run_shard
+from samjobs.inputs import NewImage
 from samjobs.segmentation.engines.opencv import OpenCVEngine
 from samjobs.segmentation.work import Outcome
 from samjobs.spec import RetryPolicy
 from samjobs.states import ShardState
 from samjobs.storage import Access, Storage
 from samjobs.store import Store, jobs
-from samjobs.store.rows import NewImage, Shard
+from samjobs.store.rows import Shard
 from tests.execution.builders import Interrupted, draw, image_rows, job, job_of, settings, spec, states, until
 from tests.store.builders import ME, read, running, shard_of
 

@@ -4,11 +4,12 @@ from typing import Any
 from uuid import UUID, uuid4
 
 from samjobs.decisions.retry import Verdict
+from samjobs.inputs import NewImage
 from samjobs.names import Reason
 from samjobs.spec import Images, JobSpec, Output, Prompts, TextPrompt
 from samjobs.states import ImageState, ShardState
 from samjobs.store import Store, jobs, shards
-from samjobs.store.rows import ImageOutcome, Job, NewImage, Shard
+from samjobs.store.rows import ImageOutcome, Job, Shard
 
 ME = uuid4()
 REQUEUE = Verdict(ShardState.QUEUED, 0.0, True, Reason.TRANSIENT_ERROR, "retry at once")

@@ -6,10 +6,10 @@ from uuid import uuid4
 import pytest
 
 from samjobs.errors import InvalidInput
+from samjobs.inputs import NewImage
 from samjobs.spec import BoxPrompt, Mode, Prompts
 from samjobs.states import JobState
 from samjobs.store import Store, images, jobs, shards
-from samjobs.store.rows import NewImage
 from tests.store.builders import claim, job, new_images, read, spec
 
 
