@@ -205,7 +205,9 @@ class Images(Model):
 class Thresholds(Model):
     """Which instances are kept."""
 
-    score: Fraction = Field(0.5, description="Least confidence of an instance.")
+    score: Fraction = Field(
+        0.5, description="Least confidence of an instance in find_all; a box or click always gets its mask."
+    )
     mask: Annotated[float, Field(gt=0, lt=1)] = Field(0.5, description="Least probability of a mask pixel.")
     nms_iou: Fraction | None = Field(
         None, description="Of two instances of one prompt that overlap more, keep the better."

@@ -53,7 +53,7 @@ def process(
         list[str] | None,
         typer.Option("--class", metavar="NAME", help="Class names in yolo-seg's order; the prompts otherwise."),
     ] = None,
-    score: Annotated[float, typer.Option(metavar="0…1", help="Least confidence of an instance.")] = 0.5,
+    score: Annotated[float, typer.Option(metavar="0…1", help="Least confidence of an instance in find_all.")] = 0.5,
     nms_iou: Annotated[
         float | None, typer.Option(metavar="0…1", help="Drop instances that overlap a better one more.")
     ] = None,

@@ -20,6 +20,7 @@ from samjobs.errors import DeviceFault, ErrorClass, ImageError, SamjobsError, de
 from samjobs.segmentation.budget import ByteBudget
 from samjobs.segmentation.engines.base import Candidates, Engine, Selection
 from samjobs.segmentation.prepare import Preparer
+from samjobs.segmentation.prompts import least_scores
 from samjobs.segmentation.publish import Publisher
 from samjobs.segmentation.work import STAGES, Outcome, Prepared, Task, Work
 from samjobs.states import ImageState
@@ -192,15 +193,14 @@ class _Run:
         return None
 
     def _run_engine(self, batch: Sequence[Prepared]) -> list[list[Candidates] | SamjobsError]:
-        thresholds = self._work.spec.thresholds
-        scores = [asked.score_threshold for prepared in batch for asked in prepared.asked]
-        lowest = min(thresholds.score if score is None else score for score in scores)
+        spec = self._work.spec
+        asked = [one for prepared in batch for one in prepared.asked]
+        lowest = min(least_scores(asked, spec.mode, spec.thresholds.score))
         try:
             encoded = self._engine.encode([prepared.photo.pixels for prepared in batch])
             queries = [[asked.query for asked in prepared.asked] for prepared in batch]
-            found = self._engine.segment(
-                encoded, self._work.spec.mode, queries, Selection(score=lowest, mask=thresholds.mask)
-            )
+            selection = Selection(score=lowest, mask=spec.thresholds.mask)
+            found = self._engine.segment(encoded, spec.mode, queries, selection)
         except Exception as error:
             if len(batch) > 1:  # one of them spoils the batch: find out which
                 return [answer for prepared in batch for answer in self._run_engine([prepared])]

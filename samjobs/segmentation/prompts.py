@@ -35,6 +35,16 @@ def ask(prompts: Prompts, mode: Mode, width: int, height: int) -> list[Asked]:
     return asked
 
 
+def least_scores(asked: Sequence[Asked], mode: Mode, general: float) -> list[float]:
+    """The score below which each query's instances are dropped.
+
+    A box or a click always gets its one mask, however unsure the engine is: its score is in the results.
+    """
+    if mode is not Mode.FIND_ALL:
+        return [0.0] * len(asked)
+    return [general if one.score_threshold is None else one.score_threshold for one in asked]
+
+
 def _find_all(prompts: Prompts, frame: "_Frame") -> list[Asked]:
     """A phrase is asked together with all exemplars; without phrases, exemplars of one label are one question."""
     if prompts.text:

@@ -22,6 +22,7 @@ from samjobs.names import Reason
 from samjobs.segmentation import masks, records
 from samjobs.segmentation.engines.base import Candidates
 from samjobs.segmentation.formats import Rendered, Scene, render
+from samjobs.segmentation.prompts import least_scores
 from samjobs.segmentation.records import (
     AnyRecord,
     EngineFacts,
@@ -95,7 +96,7 @@ class Publisher:
     def _publish(self, prepared: Prepared, found: Sequence[Candidates]) -> Outcome:
         started = time.monotonic()
         spec, photo, task = self._work.spec, prepared.photo, prepared.task
-        least = [_least(asked.score_threshold, spec.thresholds.score) for asked in prepared.asked]
+        least = least_scores(prepared.asked, spec.mode, spec.thresholds.score)
         selected = masks.select(found, least, spec.thresholds, photo.width, photo.height, self._work.strip_pixels)
         instances = instance_records(
             selected.instances, [asked.prompt for asked in prepared.asked], [asked.label for asked in prepared.asked]
@@ -207,10 +208,6 @@ class Publisher:
         for one in earlier.outputs:
             if one.path not in kept:
                 self._work.storage.delete(join(self._work.spec.output.uri, one.path))
-
-
-def _least(own: float | None, general: float) -> float:
-    return general if own is None else own
 
 
 def _source_record(source: Source) -> SourceFacts:

@@ -128,7 +128,7 @@ def test_boxes_and_clicks_give_one_mask_each(photos: Samjobs, scenes: dict[str, 
             for mask, box in zip(scene.masks(), scene.boxes(), strict=True):
                 ys, xs = np.nonzero(mask)
                 writer.writerow([key, *(box if mode == "boxes" else (float(xs.mean()), float(ys.mean())))])
-    process(photos, f"--{mode}", path, "--score", "0")
+    process(photos, f"--{mode}", path)
     overlaps = []
     for key, scene in scenes.items():
         ours, theirs = masks(found(photos, key)), scene.masks()

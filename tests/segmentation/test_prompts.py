@@ -6,7 +6,7 @@ import pytest
 
 from samjobs.errors import PromptError
 from samjobs.segmentation.engines.base import Query
-from samjobs.segmentation.prompts import ask
+from samjobs.segmentation.prompts import ask, least_scores
 from samjobs.spec import Mode, Prompts
 
 
@@ -69,3 +69,10 @@ def test_a_box_over_the_edge_is_clipped() -> None:
 def test_prompts_that_miss_the_photo_are_refused(given: Prompts, mode: Mode, words: str) -> None:
     with pytest.raises(PromptError, match=words):
         ask(given, mode, 200, 100)
+
+
+def test_a_box_or_a_click_gets_its_mask_whatever_its_score() -> None:
+    text = ask(prompts(text=["bus", {"text": "car", "scoreThreshold": 0.9}]), Mode.FIND_ALL, 10, 10)
+    assert least_scores(text, Mode.FIND_ALL, 0.5) == [0.5, 0.9]
+    box = ask(prompts(boxes=[[0, 0, 5, 5]]), Mode.INSIDE_BOX, 10, 10)
+    assert least_scores(box, Mode.INSIDE_BOX, 0.5) == [0.0]
