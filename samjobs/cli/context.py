@@ -1,10 +1,10 @@
 """What the commands have in common: the settings, the database, the storage and the engines."""
 
 import ipaddress
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 from urllib.parse import quote, unquote
 
 import typer
@@ -13,9 +13,9 @@ from samjobs import settings as settings_module
 from samjobs.cli.space import MeteredStorage
 from samjobs.errors import InvalidInput, OutputUnwritable
 from samjobs.segmentation.engines import load
-from samjobs.segmentation.engines.base import Engine
+from samjobs.segmentation.engines.base import Candidates, Engine, EngineInfo, Query, Selection, UInt8Image
 from samjobs.settings import Settings
-from samjobs.spec import JobSpec
+from samjobs.spec import JobSpec, Mode
 from samjobs.storage import Access
 from samjobs.store import Store, connect, migrate
 
@@ -90,12 +90,48 @@ def _is_network(entry: str) -> bool:
     return True
 
 
+class CountedEngine:
+    """An engine that counts the images it is given."""
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+        self.images = 0
+
+    @property
+    def info(self) -> EngineInfo:
+        return self._engine.info
+
+    def warm_up(self) -> None:
+        self._engine.warm_up()
+
+    def check(self, mode: Mode, query: Query) -> None:
+        self._engine.check(mode, query)
+
+    def encode(self, images: Sequence[UInt8Image]) -> Any:
+        self.images += len(images)
+        return self._engine.encode(images)
+
+    def segment(
+        self, encoded: Any, mode: Mode, queries: Sequence[Sequence[Query]], selection: Selection
+    ) -> list[list[Candidates]]:
+        return self._engine.segment(encoded, mode, queries, selection)
+
+    def close(self) -> None:
+        self._engine.close()
+
+
 class Engines(AbstractContextManager["Engines"]):
     """Engines by what a job asks for, one of them loaded at a time."""
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
-        self._loaded: dict[tuple[str, str | None, str | None], Engine] = {}
+        self._loaded: dict[tuple[str, str | None, str | None], CountedEngine] = {}
+        self._counted = 0  # by engines that are closed
+
+    @property
+    def images(self) -> int:
+        """How many images were given to an engine so far."""
+        return self._counted + sum(engine.images for engine in self._loaded.values())
 
     def __call__(self, spec: JobSpec) -> Engine:
         key = (spec.engine, spec.model, spec.revision)
@@ -109,7 +145,7 @@ class Engines(AbstractContextManager["Engines"]):
                 batch=self._settings.batch,
             )
             engine.warm_up()
-            self._loaded[key] = engine
+            self._loaded[key] = CountedEngine(engine)
         return self._loaded[key]
 
     def __exit__(self, *raised: object) -> None:
@@ -117,6 +153,7 @@ class Engines(AbstractContextManager["Engines"]):
 
     def close(self) -> None:
         """Give the device's memory back."""
+        self._counted = self.images
         for engine in self._loaded.values():
             engine.close()
         self._loaded.clear()

@@ -66,7 +66,7 @@ def process(
     ] = True,
     workers: Annotated[int, typer.Option(min=1, help="Processes at work.")] = 1,
     limit: Annotated[
-        int | None, typer.Option(min=1, help="Stop after this many images; the rest stays for later.")
+        int | None, typer.Option(min=1, help="Segment this many images at most; the rest stays for later.")
     ] = None,
     no_process: Annotated[
         bool, typer.Option("--no-process", help="Only queue; `samjobs queue process` works it.")

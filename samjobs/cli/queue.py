@@ -58,7 +58,7 @@ def _print_table(rows: list[dict[str, Any]]) -> None:
 def process(
     job: JobName = None,
     workers: Annotated[int, typer.Option(min=1, help="Processes at work.")] = 1,
-    limit: Annotated[int | None, typer.Option(min=1, help="Stop after this many images.")] = None,
+    limit: Annotated[int | None, typer.Option(min=1, help="Segment this many images at most.")] = None,
     db: Database = None,
     as_json: AsJson = False,
 ) -> None:

@@ -40,14 +40,14 @@ class Run:
     tally: Tally = field(default_factory=Tally)
 
     def allowance(self) -> int | None:
-        """Images that may still be segmented; see `pipeline.run`."""
+        """Images that may still be segmented; see `pipeline.run`.
+
+        A limit counts what this process gave to an engine: images that fail before that cost next to nothing, and
+        some that fail every time must not keep the next ones from their turn.
+        """
         if self.stop.signal is not None:
             return 0
-        return None if self.limit is None else max(0, self.limit - self._attempted)
-
-    @property
-    def _attempted(self) -> int:
-        return self.tally.states[ImageState.DONE] + self.tally.states[ImageState.FAILED]
+        return None if self.limit is None else max(0, self.limit - self.engines.images)
 
     # What the local worker tells.
 
@@ -78,7 +78,8 @@ class Run:
         if not found:
             return ""
         left = sum(pending(job) for job in found)
-        return outlook(self.storage, found[0].spec.output.uri, finished=self._attempted, left=left)
+        finished = self.tally.states[ImageState.DONE] + self.tally.states[ImageState.FAILED]
+        return outlook(self.storage, found[0].spec.output.uri, finished=finished, left=left)
 
 
 @contextmanager

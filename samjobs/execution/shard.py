@@ -24,7 +24,7 @@ from samjobs.segmentation.images import Limits
 from samjobs.segmentation.work import Outcome, Task, Work
 from samjobs.settings import Settings
 from samjobs.spec import JobSpec
-from samjobs.states import ImageState, ShardState
+from samjobs.states import ShardState
 from samjobs.storage import Storage
 from samjobs.storage.paths import scheme_of
 from samjobs.store import Store, images, shards
@@ -66,7 +66,7 @@ def run_shard(
     """Run a shard that this incarnation has started.
 
     Args:
-        allowance: see `pipeline.run`; images that `watch` was not told of yet are taken off here.
+        allowance: see `pipeline.run`.
         watch: told of every outcome after it was committed.
 
     Raises:
@@ -88,7 +88,7 @@ def run_shard(
                 engine,
                 bounds(settings, spec, engine),
                 commit=progress.add,
-                allowance=lambda: progress.left_of(allowance()) if lease.answer is Answer.HELD else 0,
+                allowance=lambda: allowance() if lease.answer is Answer.HELD else 0,
                 faults=host.faults,
             )
             progress.flush()
@@ -191,12 +191,6 @@ class _Progress:
         self._waiting.append(outcome)
         if time.monotonic() - self._written >= self._host.settings.progress_seconds:
             self.flush()
-
-    def left_of(self, allowed: int | None) -> int | None:
-        """What remains of `allowed`, which does not count the outcomes that wait here."""
-        if allowed is None:
-            return None
-        return max(0, allowed - sum(outcome.state is not ImageState.SKIPPED for outcome in self._waiting))
 
     def flush(self) -> None:
         """Raises LeaseLost when another attempt owns the shard."""

@@ -132,13 +132,12 @@ def test_a_photo_that_was_removed_is_no_result_any_more(samjobs: Samjobs) -> Non
     assert json.loads((samjobs.out / "annotations.coco.json").read_bytes())["images"][0]["file_name"] == "001.png"
 
 
-def test_a_limit_counts_what_is_attempted_and_the_next_run_goes_on(samjobs: Samjobs) -> None:
+def test_a_limit_counts_what_is_segmented_so_that_each_run_gets_further(samjobs: Samjobs) -> None:
     draw_many(samjobs.photos, 5)
     (samjobs.photos / "000.png").write_bytes(b"nothing")
 
-    assert samjobs.process("--limit", "3", code=1).counts == (2, 0, 1, 2)
-    # The failed one is attempted again, and counts again.
-    assert samjobs.process("--limit", "2", code=1).counts == (1, 2, 1, 1)
+    assert samjobs.process("--limit", "2", code=1).counts == (2, 0, 1, 2)
+    assert samjobs.process("--limit", "1", code=1).counts == (1, 2, 1, 1)
     assert samjobs.process(code=1).counts == (1, 3, 1, 0)
     assert len(samjobs.results()) == 4
 
