@@ -25,7 +25,7 @@ def write_photos(folder: Path, count: int, width: int, height: int) -> list[Path
     work to decode."""
     folder.mkdir(parents=True)
     drawn = []
-    for seed in range(min(count, 6)):
+    for seed in range(min(count, 4)):
         pixels = cv2.cvtColor(photo(width, height, seed), cv2.COLOR_RGB2BGR)
         drawn.append(cv2.imencode(".jpg", pixels, [cv2.IMWRITE_JPEG_QUALITY, 90])[1].tobytes())
     paths = []

@@ -20,6 +20,7 @@ from pycocotools import mask as coco_mask
 
 from benchmarks.photos import write_photos
 from benchmarks.report import Section, main
+from samjobs.cli.process import ALONE
 from samjobs.execution.local import LocalWorker
 from samjobs.execution.merge import merge
 from samjobs.execution.shard import End
@@ -127,6 +128,7 @@ def samjobs(name: str, folder: Path, work: Path, device: str) -> tuple[dict[str,
             "prompts": {"text": ["x"]},
             "output": {"uri": str(work / "out")},
             "engine": "opencv",
+            "shardSize": ALONE,
         }
     )
     store, storage = connect(settings.database_url), Storage()
@@ -165,7 +167,7 @@ def measure(quick: bool) -> list[Section]:
     sections, merges = [], []
     with tempfile.TemporaryDirectory(prefix="samjobs-bench-") as root:
         for size, (width, height) in SIZES.items():
-            count = (60 if size == "2 MP" else 30) if quick else (300 if size == "2 MP" else 120)
+            count = (128 if size == "2 MP" else 12) if quick else (384 if size == "2 MP" else 128)
             folder = Path(root) / size
             paths = write_photos(folder, count, width, height)
             rows = [naive(paths, Path(root) / f"naive {size}")]

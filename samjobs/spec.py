@@ -314,7 +314,8 @@ class JobSpec(Model):
 
     def dedupe_key(self) -> str:
         """Hash of the whole request. Equal keys ask for the same work at the same place."""
-        return _digest(self.model_dump(mode="json", exclude={"resume", "dedupe", "suspend", "priority"}))
+        how = {"resume", "dedupe", "suspend", "priority", "shard_size", "parallelism"}
+        return _digest(self.model_dump(mode="json", exclude=how))
 
     def config_hash(self, own: Prompts | None = None) -> str:
         """Hash of what decides an image's results, besides its bytes and the model's: `own` are its own prompts."""

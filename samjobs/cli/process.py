@@ -16,6 +16,11 @@ from samjobs.storage import to_uri
 REMEMBERED_S = 30 * 24 * 3600  # how long `queue status` and `show` know an ended job; its results stay for ever
 
 
+# Between two shards the device waits for the first picture of the next one, some 50 ms; several processes need enough
+# shards to share.
+ALONE, SHARED = 128, 32
+
+
 def process(
     output: Annotated[str, typer.Option("--output", "-o", metavar="DIR_OR_URL", help="Where results go.")],
     source: Annotated[
@@ -72,7 +77,9 @@ def process(
         bool, typer.Option("--no-process", help="Only queue; `samjobs queue process` works it.")
     ] = False,
     name: Annotated[str | None, typer.Option(help="Name of the job; the output's otherwise.")] = None,
-    shard_size: Annotated[int, typer.Option(min=1, help="Images that a process takes at once.")] = 32,
+    shard_size: Annotated[
+        int | None, typer.Option(min=1, help="Images that a process takes at once: 128; 32 with several workers.")
+    ] = None,
     db: Database = None,
     as_json: AsJson = False,
 ) -> None:
@@ -101,7 +108,7 @@ def process(
         model=model,
         revision=revision,
         resume=resume,
-        shardSize=shard_size,
+        shardSize=shard_size or (ALONE if workers == 1 else SHARED),
         ttlSecondsAfterFinished=REMEMBERED_S,
     )
     with open_run(db, as_json, limit) as run:

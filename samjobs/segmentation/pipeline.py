@@ -148,7 +148,7 @@ class _Run:
                 self._ahead.append((number, self._prepare_pool.submit(self._preparer.prepare, number, task)))
             allowed = self._allowance()
             if allowed == 0:
-                self._ran.stopped = bool(self._ahead)
+                self._ran.stopped = bool(self._ahead or batch)
                 return []
             if not self._ahead:
                 return batch

@@ -276,6 +276,14 @@ def test_an_allowance_is_not_exceeded_and_the_rest_is_left_alone(bench: Bench, b
     assert len(bench.committed) == 6
 
 
+def test_a_stop_while_a_batch_fills_leaves_its_images_for_later(bench: Bench) -> None:
+    bench.pictures(2)
+    answers = iter([None, None, 0])
+    ran = bench.run(BrightEngine(batch=4), allowance=lambda: next(answers))
+    assert ran.stopped
+    assert not bench.committed
+
+
 def test_an_allowance_that_fits_exactly_is_not_a_stop(bench: Bench) -> None:
     bench.pictures(3)
     engine = BrightEngine()
