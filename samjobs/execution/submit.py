@@ -17,7 +17,7 @@ from samjobs.inputs import NewImage, check_stems, expand
 from samjobs.names import Reason
 from samjobs.prompt_files import pair, read_boxes, read_points
 from samjobs.spec import Format, JobSpec
-from samjobs.storage import Storage
+from samjobs.storage import Storage, redact
 from samjobs.store import Store, jobs
 
 BATCH = 1000
@@ -83,9 +83,18 @@ def _images(spec: JobSpec, storage: Storage, ignored: Counter[str]) -> Iterable[
             for image, prompts in read(spec.images.prompts_file, storage).items()
         }
         paired = pair(found, own)
-        ignored["without an entry in the file"] += paired.left_out
+        if paired.left_out:
+            ignored["without an entry in the file"] = paired.left_out
         found = paired.images
+    found = (_with_prompts(image, spec) for image in found)
     return check_stems(found) if Format.YOLO_SEG in spec.output.formats else found
+
+
+def _with_prompts(image: NewImage, spec: JobSpec) -> NewImage:
+    """The image, when it has something to be asked: only a manifest's line can lack it."""
+    if image.prompts is None and spec.prompts.empty:
+        raise InvalidInput(f"{redact(image.uri)} has no prompts in the manifest, and the job has none for all images")
+    return image
 
 
 def _add(store: Store, job_id: UUID, found: Iterable[NewImage], listed: Callable[[int], None]) -> int:

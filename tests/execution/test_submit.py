@@ -87,6 +87,15 @@ def test_a_manifest_with_a_wrong_line_withdraws_the_job(store: Store, tmp_path: 
     assert _submit(store, wanted, worker).images == 1
 
 
+def test_a_line_without_prompts_is_refused_when_the_job_has_none(
+    store: Store, tmp_path: Path, worker: LocalWorker
+) -> None:
+    manifest = tmp_path / "list.jsonl"
+    manifest.write_text(json.dumps({"image": "a.png", "text": ["red"]}) + "\n" + json.dumps({"image": "b.png"}) + "\n")
+    with pytest.raises(InvalidInput, match=r"b\.png has no prompts"):
+        _submit(store, spec(tmp_path, images=Images(manifest=str(manifest)), prompts=Prompts()), worker)
+
+
 def test_a_listing_that_somebody_stops_withdraws_the_job(store: Store, tmp_path: Path, worker: LocalWorker) -> None:
     _draw(tmp_path, "a.png")
 
