@@ -322,7 +322,8 @@ class JobSpec(Model):
         included = {"mode", "thresholds", "engine"}
         data = self.model_dump(mode="json", include=included)
         prompts = self.prompts_for(own).model_dump(mode="json")
-        return _digest(data | {"prompts": prompts, "formats": list(self.output.formats), "classes": self.classes()})
+        classes = self.classes() if Format.YOLO_SEG in self.output.formats else ()
+        return _digest(data | {"prompts": prompts, "formats": list(self.output.formats), "classes": classes})
 
     def classes(self) -> tuple[str, ...]:
         """Class names in the order of yolo-seg's indices."""
