@@ -24,13 +24,12 @@ from samjobs.spec import Thresholds
 
 MIB = 1024 * 1024
 SIZES = {"2 MP": (1920, 1080), "12 MP": (4000, 3000), "72 MP": (12_000, 6_000)}
-STRIP_PIXELS = 4_000_000
 Way = Callable[[Candidates, int, int], int]
 
 
 def by_samjobs(found: Candidates, width: int, height: int) -> int:
     """How many instances came out."""
-    return len(select([found], [0.0], Thresholds(), width, height, STRIP_PIXELS).instances)
+    return len(select([found], [0.0], Thresholds(), width, height).instances)
 
 
 def by_stacking(found: Candidates, width: int, height: int) -> int:

@@ -26,6 +26,7 @@ from samjobs.execution.merge import merge
 from samjobs.execution.shard import End
 from samjobs.execution.submit import submit
 from samjobs.segmentation.engines.base import Candidates, EngineInfo, Query, Selection, Square, UInt8Image
+from samjobs.segmentation.pipeline import Limit
 from samjobs.segmentation.work import Outcome
 from samjobs.settings import Settings
 from samjobs.spec import JobSpec, Mode
@@ -136,7 +137,7 @@ def samjobs(name: str, folder: Path, work: Path, device: str) -> tuple[dict[str,
     with LocalWorker(store, storage, settings, lambda _: engine, work / "locks") as worker:
         submission = submit(store, storage, spec, worker, name="bench")
         started = time.perf_counter()
-        worker.run(_Silent(), allowance=lambda: None, job_id=submission.job_id)
+        worker.run(_Silent(), allowance=Limit(), job_id=submission.job_id)
         row = _row(name, submission.images, time.perf_counter() - started, engine)
         merged = _merge(store, storage, submission.job_id)
     store.close()

@@ -20,7 +20,6 @@ from samjobs.segmentation.masks import select
 from samjobs.spec import Thresholds
 
 SIZES = {"2 MP": (1920, 1080), "12 MP": (4000, 3000), "72 MP": (12_000, 6_000)}
-STRIP_PIXELS = 4_000_000
 
 
 def measure(quick: bool) -> list[Section]:
@@ -40,7 +39,7 @@ def _row(size: str, extent: str, repeats: int) -> dict[str, Any]:
         return np.asarray(cv2.resize(logits, (width, height), interpolation=cv2.INTER_LINEAR) > 0)
 
     mask = interpolated()
-    ours, result = timed(lambda: select([found], [0.0], Thresholds(), width, height, STRIP_PIXELS), repeats)
+    ours, result = timed(lambda: select([found], [0.0], Thresholds(), width, height), repeats)
     resized, _ = timed(interpolated, repeats)
     by_columns = np.asfortranarray(mask.astype(np.uint8))
     plain, reference = timed(lambda: coco_mask.encode(np.asfortranarray(mask.astype(np.uint8))), repeats)

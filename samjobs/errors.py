@@ -1,7 +1,8 @@
 """The exceptions of samjobs, each with the class that decides what happens to the work.
 
-Every edge translates its library's exceptions into these where it calls that library: fsspec in `storage.py`,
-Pillow in `segmentation/images.py`, torch and CUDA in `segmentation/engines/`, SQLAlchemy in `store/engine.py`.
+Every edge translates its library's exceptions into these where it calls that library: file systems and fsspec in
+`storage/faults.py`, Pillow in `segmentation/imagefile.py`, torch and CUDA in
+`segmentation/engines/`, SQLAlchemy in `store/faults.py`.
 """
 
 from enum import StrEnum

@@ -17,7 +17,7 @@ from samjobs import spec
 from samjobs.errors import InvalidInput
 from samjobs.spec import Mode, Prompts
 from samjobs.storage import Storage, redact, to_uri
-from samjobs.storage.paths import own_key, parent_of, scheme_of, web_part, with_mark
+from samjobs.storage.paths import WEB_SCHEMES, own_key, parent_of, scheme_of, web_part, with_mark
 
 MAX_LINE_BYTES = 1 << 20
 _SHORT = ("text", "boxes", "points")
@@ -84,6 +84,25 @@ def check_stems(images: Iterable[NewImage]) -> Iterator[NewImage]:
         yield image
 
 
+def check_classes(images: Iterable[NewImage], job: spec.JobSpec) -> Iterator[NewImage]:
+    """The same images, when every label of their own is a class of the job: YOLO's class numbers must mean the same in
+    every image.
+
+    Raises:
+        InvalidInput: naming the image, the label and the remedy.
+    """
+    classes = set(job.classes())
+    for image in images:
+        own = image.prompts.labels() if image.prompts is not None else ()
+        for label in own:
+            if label not in classes:
+                raise InvalidInput(
+                    f"{image.key}: label {label!r} is no class of this job: yolo-seg needs all class names, in the "
+                    "order of their numbers, as output.classes (--class on the command line)"
+                )
+        yield image
+
+
 def _keyed(items: Iterable[tuple[str, spec.ImageItem]], base: str, mode: Mode) -> Iterator[NewImage]:
     taken: dict[int, int] = {}  # hash of key → hash of uri
     for where, item in items:
@@ -121,7 +140,7 @@ def _key(uri: str, base: str) -> str:
     if not uri.startswith(below) or "?" in uri[len(below) :]:
         return own_key(uri)
     rest = uri[len(below) :]
-    if scheme_of(uri) in ("http", "https"):
+    if scheme_of(uri) in WEB_SCHEMES:
         return "/".join(web_part(part) for part in rest.split("/") if part)
     return rest
 
@@ -163,7 +182,7 @@ def json_object(line: bytes, where: str) -> dict[str, Any]:
         value = json.loads(line.decode("utf-8"))
     except UnicodeDecodeError as error:
         raise InvalidInput(f"{where}: not UTF-8 at byte {error.start}: save the file as UTF-8") from None
-    except (json.JSONDecodeError, RecursionError) as error:
+    except (ValueError, RecursionError) as error:  # ValueError: also a number of thousands of digits
         raise InvalidInput(f"{where}: no JSON: {error}") from None
     if not isinstance(value, dict):
         raise InvalidInput(f'{where}: a JSON object like {{"image": "a.jpg"}} is needed, not {type(value).__name__}')

@@ -46,12 +46,13 @@ class Reason(StrEnum):
     IMAGE_ERROR = "ImageError"
 
 
-# Where results lie below a job's output place (docs/reference: the output folder).
+# Where results lie below a job's output place; the files of each format are in a folder of its name.
+OUTPUT_MARK = ".samjobs"  # an empty file by which a listing knows an output folder
 RECORDS_DIR = "records"
 RESULTS_FILE = "results.jsonl"
 FAILURES_FILE = "failures.jsonl"
 COCO_FILE = "annotations.coco.json"
-CLASSES_FILE = "yolo-seg/classes.txt"
+CLASSES_FILE = "classes.txt"  # not in yolo-seg/: a photo may be called classes
 SUMMARY_FILE = "summary.json"
 
 DEFAULT_TENANT = "default"

@@ -51,7 +51,7 @@ def read_boxes(path: str, storage: Storage) -> dict[str, Prompts]:
     """
     found: dict[str, list[Any]] = {}
     for where, image, value in _boxes(path, storage):
-        found.setdefault(image, []).append(parse(BoxPrompt, _as_box(value), where))
+        found.setdefault(image, []).append(parse(BoxPrompt, value, where))
     return {image: _prompts(path, image, boxes=boxes) for image, boxes in found.items()}
 
 
@@ -71,8 +71,7 @@ def read_points(path: str, storage: Storage) -> dict[str, Prompts]:
     objects = _clicked(rows) if rows is not None else _from_json(name, text, "points", _PointLine)
     found: dict[str, list[ClickPrompt]] = {}
     for where, image, value in objects:
-        data = value if isinstance(value, dict) else {"clicks": _click_list(value)}
-        found.setdefault(image, []).append(parse(ClickPrompt, data, where))
+        found.setdefault(image, []).append(parse(ClickPrompt, value, where))
     return {image: _prompts(path, image, points=points) for image, points in found.items()}
 
 
@@ -166,15 +165,21 @@ def _csv_rows(
 
 
 def _rows(name: str, reader: "csv.DictReader[str]") -> Iterator[tuple[str, dict[str, str]]]:
-    for row in reader:
-        where = f"{name}, line {reader.line_num}"
-        if None in row:
-            raise InvalidInput(f"{where}: more values than columns; put a name with commas in quotes")
-        values = {column: (value or "").strip() for column, value in row.items() if column != "image"}
-        image = row.get("image") or ""
-        if not image:
-            raise InvalidInput(f"{where}: image is empty")
-        yield where, values | {"image": image}
+    try:
+        for row in reader:
+            yield _row(f"{name}, line {reader.line_num}", row)
+    except csv.Error as error:
+        raise InvalidInput(f"{name}, line {reader.line_num + 1}: {error}; a quote may lack its other end") from None
+
+
+def _row(where: str, row: "dict[str | Any, str | Any]") -> tuple[str, dict[str, str]]:
+    if None in row:
+        raise InvalidInput(f"{where}: more values than columns; put a name with commas in quotes")
+    values = {column: (value or "").strip() for column, value in row.items() if column != "image"}
+    image = row.get("image") or ""
+    if not image:
+        raise InvalidInput(f"{where}: image is empty")
+    return where, values | {"image": image}
 
 
 def _number(row: dict[str, str], column: str, where: str) -> float:
@@ -203,7 +208,7 @@ def _json_entries(name: str, text: str, field: str, line: type[Model]) -> Iterat
     lines = [(number, part) for number, part in enumerate(text.split("\n"), 1) if part.strip()]
     try:
         whole = json.loads(text)
-    except (json.JSONDecodeError, RecursionError) as error:
+    except (ValueError, RecursionError) as error:
         if len(lines) == 1 or not _is_object(lines[0][1]):
             raise InvalidInput(f"{name}: no JSON: {error}") from None
         whole = None
@@ -221,26 +226,8 @@ def _json_entries(name: str, text: str, field: str, line: type[Model]) -> Iterat
 def _is_object(line: str) -> bool:
     try:
         return isinstance(json.loads(line), dict)
-    except (json.JSONDecodeError, RecursionError):
+    except (ValueError, RecursionError):
         return False
-
-
-def _as_box(value: Any) -> Any:
-    return {"xyxy": value} if isinstance(value, list | tuple) else value
-
-
-def _click_list(value: Any) -> Any:
-    """[x, y] is one click, [[x, y], …] several on one object."""
-    flat = isinstance(value, list) and value and all(isinstance(number, int | float) for number in value)
-    clicks = [value] if flat else value
-    if not isinstance(clicks, list):
-        return clicks
-    return [
-        {"x": click[0], "y": click[1], "positive": bool(click[2]) if len(click) == 3 else True}
-        if isinstance(click, list) and len(click) in (2, 3)
-        else click
-        for click in clicks
-    ]
 
 
 def _prompts(path: str, image: str, **fields: list[Any]) -> Prompts:

@@ -28,10 +28,11 @@ class Settings(BaseSettings):
     model_config = SettingsConfigDict(env_prefix="SAMJOBS_", frozen=True, extra="ignore")
 
     database_url: str = Field(default_factory=default_database_url, description="SQLite or Postgres.")
-    database_pooled: bool = Field(False, description="The database is behind pgbouncer in transaction mode.")
 
     device: str | None = Field(None, description="cpu or cuda; left out: cuda where there is one.")
-    sam3_model: str = Field("facebook/sam3", description="Path or hub id of the sam3 engine's weights.")
+    sam3_model: str | None = Field(
+        None, description="Path or hub id of the sam3 engine's weights; left out: Meta's own model on the hub."
+    )
     sam3_revision: str | None = Field(None, description="Commit of a hub model.")
     sam3_meta_checkpoint: str | None = Field(None, description="Path of sam3.pt for the sam3-meta engine.")
     batch: PositiveInt | None = Field(None, description="Images per forward pass; left out: the engine's choice.")
@@ -49,7 +50,6 @@ class Settings(BaseSettings):
         description="Segmented images whose results may still be unwritten while the device goes on; left out: none on "
         "a CPU, so that a crash costs one image, and two batches on a GPU, so that it never waits.",
     )
-    strip_pixels: PositiveInt = Field(500_000, description="Mask pixels upsampled at once.")
 
     allowed_hosts: Annotated[tuple[str, ...], NoDecode] = Field(
         (), description="Comma-separated hosts and CIDRs that may be fetched although they are private."
@@ -60,15 +60,14 @@ class Settings(BaseSettings):
     )
     progress_seconds: PositiveFloat = Field(1, description="Least time between two progress writes of a worker.")
 
+    def model_for(self, engine: str) -> str | None:
+        """Path or hub id of the weights that are set for an engine; None: the engine's own default, or it has none."""
+        return {"sam3": self.sam3_model, "sam3-meta": self.sam3_meta_checkpoint}.get(engine)
+
     @field_validator("allowed_hosts", mode="before")
     @classmethod
     def _split(cls, value: object) -> object:
         return tuple(part.strip() for part in value.split(",") if part.strip()) if isinstance(value, str) else value
-
-    @classmethod
-    def settings_names(cls) -> dict[str, str]:
-        """Environment variable → what it does, for the reference page."""
-        return {f"SAMJOBS_{name.upper()}": field.description or "" for name, field in cls.model_fields.items()}
 
 
 def load() -> Settings:

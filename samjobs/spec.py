@@ -9,13 +9,14 @@ x0, y0, x1, y1.
 
 import hashlib
 import json
+import unicodedata
 from enum import StrEnum
 from typing import Annotated, Any, Literal, Self, TypeVar
 
 from pydantic import (
+    AfterValidator,
     AwareDatetime,
     BaseModel,
-    BeforeValidator,
     ConfigDict,
     Field,
     HttpUrl,
@@ -29,6 +30,15 @@ from pydantic.alias_generators import to_camel
 from samjobs.errors import InvalidInput
 from samjobs.names import DEFAULT_REGION
 
+
+def _on_one_line(value: str) -> str:
+    """Class names are written one a line, and labels into pictures and tables."""
+    control = next((char for char in value if unicodedata.category(char) in ("Cc", "Zl", "Zp")), None)
+    if control is not None:
+        raise ValueError(f"{_clip(value)} holds {control!r}: leave out line breaks and other control characters")
+    return value
+
+
 Finite = Annotated[float, Field(allow_inf_nan=False)]
 Fraction = Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)]
 Name = Annotated[
@@ -36,7 +46,9 @@ Name = Annotated[
     StringConstraints(min_length=1, max_length=253, pattern=r"^[A-Za-z0-9]([A-Za-z0-9._-]*[A-Za-z0-9])?$"),
 ]
 Uri = Annotated[str, StringConstraints(min_length=1, max_length=4096)]
-Phrase = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1, max_length=200)]
+Phrase = Annotated[
+    str, StringConstraints(strip_whitespace=True, min_length=1, max_length=200), AfterValidator(_on_one_line)
+]
 
 
 class Model(BaseModel):
@@ -72,30 +84,6 @@ class Format(StrEnum):
 LOSSY_FORMATS = frozenset({Format.POLYGONS, Format.YOLO_SEG, Format.OVERLAY})
 
 
-def _short_text(value: Any) -> Any:
-    return {"text": value} if isinstance(value, str) else value
-
-
-def _short_box(value: Any) -> Any:
-    return {"xyxy": value} if isinstance(value, list | tuple) else value
-
-
-def _short_clicks(value: Any) -> Any:
-    """[[x, y], [x, y, 0]] → {clicks: [...]}; a bare [x, y] is one click."""
-    if not isinstance(value, list | tuple):
-        return value
-    if value and all(isinstance(number, int | float) for number in value):
-        value = [value]
-    return {"clicks": value}
-
-
-def _short_click(value: Any) -> Any:
-    if isinstance(value, list | tuple) and len(value) in (2, 3):
-        positive = bool(value[2]) if len(value) == 3 else True
-        return {"x": value[0], "y": value[1], "positive": positive}
-    return value
-
-
 class TextPrompt(Model):
     """A noun phrase. A plain string is accepted in its place."""
 
@@ -103,13 +91,26 @@ class TextPrompt(Model):
     label: Phrase | None = Field(None, description="Class name in the results; the phrase when left out.")
     score_threshold: Fraction | None = Field(None, description="Overrides thresholds.score for this phrase.")
 
+    @model_validator(mode="before")
+    @classmethod
+    def _short(cls, value: Any) -> Any:
+        return {"text": value} if isinstance(value, str) else value
+
 
 class BoxPrompt(Model):
-    """A box. In find_all an exemplar (like this, or not like this); in inside_box the object's frame."""
+    """A box. In find_all an exemplar (like this, or not like this); in inside_box the object's frame.
+
+    A plain [x0, y0, x1, y1] is accepted in its place.
+    """
 
     xyxy: tuple[Finite, Finite, Finite, Finite] = Field(description="x0, y0, x1, y1 in pixels of the upright photo.")
     positive: bool = Field(True, description="False: nothing like this. Only in find_all.")
     label: Phrase | None = Field(None, description="Class name in the results.")
+
+    @model_validator(mode="before")
+    @classmethod
+    def _short(cls, value: Any) -> Any:
+        return {"xyxy": value} if isinstance(value, list | tuple) else value
 
     @model_validator(mode="after")
     def _has_area(self) -> Self:
@@ -120,20 +121,37 @@ class BoxPrompt(Model):
 
 
 class Click(Model):
-    """A point on the object (positive) or beside it (negative)."""
+    """A point on the object (positive) or beside it (negative).
+
+    A plain [x, y] or [x, y, 0] is accepted in its place; 0 means negative.
+    """
 
     x: Finite = Field(description="Pixels from the left edge of the upright photo.")
     y: Finite = Field(description="Pixels from its top edge.")
     positive: bool = Field(True, description="False: the object is not here.")
 
+    @model_validator(mode="before")
+    @classmethod
+    def _short(cls, value: Any) -> Any:
+        if isinstance(value, list | tuple) and len(value) in (2, 3):
+            x, y, *positive = value
+            return {"x": x, "y": y, "positive": all(positive)}
+        return value
+
 
 class ClickPrompt(Model):
-    """The clicks that describe one object."""
+    """The clicks that describe one object. A plain list of them, or one [x, y], is accepted in its place."""
 
-    clicks: tuple[Annotated[Click, BeforeValidator(_short_click)], ...] = Field(
-        min_length=1, max_length=32, description="At least one of them positive."
-    )
+    clicks: tuple[Click, ...] = Field(min_length=1, max_length=32, description="At least one of them positive.")
     label: Phrase | None = Field(None, description="Class name in the results.")
+
+    @model_validator(mode="before")
+    @classmethod
+    def _short(cls, value: Any) -> Any:
+        if not isinstance(value, list | tuple):
+            return value
+        one_click = len(value) > 0 and all(isinstance(number, int | float) for number in value)
+        return {"clicks": [value] if one_click else value}
 
     @model_validator(mode="after")
     def _has_positive(self) -> Self:
@@ -145,19 +163,31 @@ class ClickPrompt(Model):
 class Prompts(Model):
     """What to look for in one image."""
 
-    text: tuple[Annotated[TextPrompt, BeforeValidator(_short_text)], ...] = Field(
-        (), max_length=64, description="Phrases, for find_all."
-    )
-    boxes: tuple[Annotated[BoxPrompt, BeforeValidator(_short_box)], ...] = Field(
+    text: tuple[TextPrompt, ...] = Field((), max_length=64, description="Phrases, for find_all.")
+    boxes: tuple[BoxPrompt, ...] = Field(
         (), max_length=256, description="Objects for inside_box, exemplars for find_all."
     )
-    points: tuple[Annotated[ClickPrompt, BeforeValidator(_short_clicks)], ...] = Field(
-        (), max_length=256, description="Clicks per object, for point."
-    )
+    points: tuple[ClickPrompt, ...] = Field((), max_length=256, description="Clicks per object, for point.")
 
     @property
     def empty(self) -> bool:
         return not (self.text or self.boxes or self.points)
+
+    def labels(self) -> tuple[str, ...]:
+        """Class names that results of these prompts can have."""
+        if self.text:
+            return tuple(text.label or text.text for text in self.text)
+        labels = [*(box.label for box in self.boxes), *(clicks.label for clicks in self.points)]
+        return tuple(label or UNNAMED for label in labels)
+
+    @field_validator("text")
+    @classmethod
+    def _each_once(cls, value: tuple[TextPrompt, ...]) -> tuple[TextPrompt, ...]:
+        phrases = [one.text.casefold() for one in value]
+        twice = [one.text for number, one in enumerate(value) if phrases[number] in phrases[:number]]
+        if twice:
+            raise ValueError(f"{twice[0]!r} is asked twice: every object would be found twice")
+        return value
 
 
 class ImageItem(Model):
@@ -195,11 +225,6 @@ class Images(Model):
     def prompts_file(self) -> str | None:
         """The file of boxes or points, where there is one."""
         return self.boxes or self.points
-
-    @property
-    def bring_prompts(self) -> bool:
-        """Whether images may have prompts of their own."""
-        return self.manifest is not None or self.prompts_file is not None or any(i.prompts for i in self.list or ())
 
 
 class Thresholds(Model):
@@ -289,7 +314,7 @@ class JobSpec(Model):
     @classmethod
     def _https_only(cls, value: HttpUrl | None) -> HttpUrl | None:
         if value is not None and value.scheme != "https":
-            raise ValueError(f"callback {value} is not https: results would be told in the clear")
+            raise ValueError("the callback is not https: results would be told in the clear")  # it may hold a token
         return value
 
     @model_validator(mode="after")
@@ -327,8 +352,7 @@ class JobSpec(Model):
 
     def classes(self) -> tuple[str, ...]:
         """Class names in the order of yolo-seg's indices."""
-        named = [text.label or text.text for text in self.prompts.text]
-        return self.output.classes or tuple(dict.fromkeys(named)) or (UNNAMED,)
+        return self.output.classes or tuple(dict.fromkeys(self.prompts.labels())) or (UNNAMED,)
 
     def prompts_for(self, own: Prompts | None) -> Prompts:
         """The prompts of one image: its own, or the job's."""
@@ -375,12 +399,14 @@ def parse(model: type[AnyModel], data: Any, where: str) -> AnyModel:
 
 
 def explain(error: ValidationError, where: str) -> str:
-    """Pydantic's errors as one line per problem, each naming field, fault and value."""
+    """Pydantic's errors as one line per problem, each naming field, fault and value. A URL is left out: it may hold a
+    secret."""
     lines = []
     for item in error.errors():
         field = ".".join(str(part) for part in item["loc"]) or "the whole"
         message = item["msg"].removeprefix("Value error, ")
-        value = "" if item["type"] in {"missing", "value_error"} else f" (got {_clip(item['input'])})"
+        hidden = item["type"] in {"missing", "value_error"} or item["type"].startswith("url_")
+        value = "" if hidden else f" (got {_clip(item['input'])})"
         lines.append(f"{where}: {field}: {message}{value}")
     return "\n".join(lines)
 

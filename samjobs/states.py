@@ -57,7 +57,6 @@ IMAGE_TRANSITIONS: Mapping[ImageState, frozenset[ImageState]] = {
     ImageState.SKIPPED: frozenset(),
 }
 
-SHARD_TERMINAL = frozenset({ShardState.SUCCEEDED, ShardState.DEAD, ShardState.CANCELLED})
 JOB_TERMINAL = frozenset({JobState.SUCCEEDED, JobState.FAILED, JobState.CANCELLED})
 JOB_ACTIVE = frozenset(JobState) - JOB_TERMINAL
 

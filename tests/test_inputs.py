@@ -10,8 +10,8 @@ from uuid import uuid4
 import pytest
 
 from samjobs.errors import InvalidInput, ObjectMissing
-from samjobs.inputs import NewImage, check_stems, expand
-from samjobs.spec import Images, Mode, Prompts
+from samjobs.inputs import NewImage, check_classes, check_stems, expand
+from samjobs.spec import Images, JobSpec, Mode, Output, Prompts
 from samjobs.storage import Storage, join
 
 
@@ -173,6 +173,26 @@ class TestManifest:
         finally:
             tracemalloc.stop()
         assert peak < 500 * lines  # a quarter of the lines themselves
+
+
+class TestClasses:
+    def job(self, **output: Any) -> JobSpec:
+        return JobSpec(
+            images=Images(manifest="list.jsonl"),
+            prompts=Prompts.model_validate({"text": ["car"]}),
+            output=Output(uri="out", **output),
+        )
+
+    def image(self, label: str) -> NewImage:
+        return NewImage("a.jpg", "/a.jpg", Prompts.model_validate({"text": [{"text": "vehicle", "label": label}]}))
+
+    def test_labels_of_the_jobs_prompts_or_of_its_classes_pass(self) -> None:
+        assert list(check_classes([self.image("car")], self.job()))
+        assert list(check_classes([self.image("bus")], self.job(classes=("car", "bus"))))
+
+    def test_another_label_is_refused_with_its_image_and_the_option(self) -> None:
+        with pytest.raises(InvalidInput, match=r"a\.jpg: label 'bus' .*--class"):
+            list(check_classes([self.image("bus")], self.job()))
 
 
 class TestStems:

@@ -103,6 +103,19 @@ class TestPoints:
             points(tmp_path, "image,x,y,positive\na.jpg,1,2,0\n")
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        '{"a.jpg": [[0, 0, ' + "9" * 5000 + ", 5]]}",
+        'image,x0,y0,x1,y1\n"a.jpg,' + "x" * 140_000,
+    ],
+    ids=["a number of thousands of digits", "a quote without its other end"],
+)
+def test_hostile_files_are_refused_by_name(tmp_path: Path, text: str) -> None:
+    with pytest.raises(InvalidInput, match=r"prompts\.txt"):
+        boxes(tmp_path, text)
+
+
 class TestPair:
     images = (
         NewImage("a/1.jpg", "/photos/a/1.jpg", None),

@@ -26,5 +26,14 @@ def test_the_default_database_lies_in_the_users_state_folder(monkeypatch: pytest
 
 
 def test_every_setting_says_what_it_does() -> None:
-    undescribed = [name for name, text in settings.Settings.settings_names().items() if not text]
+    undescribed = [name for name, field in settings.Settings.model_fields.items() if not field.description]
     assert not undescribed, f"add a description to {undescribed} in samjobs/settings.py"
+
+
+def test_each_engine_has_its_own_setting_for_its_weights() -> None:
+    loaded = settings.Settings(sam3_model="/models/sam3", sam3_meta_checkpoint="/models/sam3.pt")
+    assert [loaded.model_for(engine) for engine in ("sam3", "sam3-meta", "opencv")] == [
+        "/models/sam3",
+        "/models/sam3.pt",
+        None,
+    ]

@@ -46,11 +46,18 @@ REFUSED = [
     ({"thresholds": {"score": 1.5}}, "thresholds.score"),
     ({"thresholds": {"minArea": 10, "maxArea": 5}}, "maxArea 5 is below minArea 10"),
     ({"callback": "http://example.org/done"}, "is not https"),
+    ({"prompts": {"text": ["red\ncar"]}}, "prompts.text.0.text: 'red\\ncar' holds '\\n': leave out line breaks"),
+    ({"output": {"uri": "out", "classes": ["a\u2028b"]}}, "output.classes.0: 'a\\u2028b' holds"),
+    (
+        {"images": ONE, "mode": "point", "prompts": {"points": [{"clicks": [[1, 1]], "label": "a\x1b[0m"}]}},
+        "holds '\\x1b'",
+    ),
     ({"notBefore": "2027-01-01T00:00:00"}, "notBefore"),
     ({"engine": "sam4"}, "engine"),
     ({"output": {"uri": "out", "formats": ["png"]}}, "output.formats.0"),
     ({"prompts": {"text": ["x" * 201]}}, "prompts.text.0.text"),
     ({"images": {"list": [{"image": "a.jpg"}] * 101}}, "images.list"),
+    ({"prompts": {"text": ["car", "bus", "Car"]}}, "'Car' is asked twice"),
 ]
 
 
@@ -59,6 +66,13 @@ def test_bad_specs_are_refused_with_the_field_and_the_fault(change: dict[str, An
     with pytest.raises(InvalidInput) as caught:
         spec(**change)
     assert words in str(caught.value)
+
+
+@pytest.mark.parametrize("callback", ["http://host/?token=SECRET", "https//host/?token=SECRET"])
+def test_a_callback_that_is_refused_is_not_shown(callback: str) -> None:
+    with pytest.raises(InvalidInput, match="callback") as caught:
+        spec(callback=callback)
+    assert "SECRET" not in str(caught.value)
 
 
 def test_short_forms_mean_the_long_ones() -> None:

@@ -6,6 +6,7 @@ docs/reference/job.md        samjobs/spec.py
 """
 
 import enum
+import inspect
 import json
 import types
 import typing
@@ -72,7 +73,7 @@ def _job() -> str:
         if model in seen:
             continue
         seen.add(model)
-        parts.append(f"## {model.__name__}\n\n{(model.__doc__ or '').strip()}\n")
+        parts.append(f"## {model.__name__}\n\n{inspect.cleandoc(model.__doc__ or '')}\n")
         rows = [_field_row(field.alias or name, field) for name, field in model.model_fields.items()]
         parts.append("| field | type | default | meaning |\n|---|---|---|---|\n" + "\n".join(rows) + "\n")
         waiting += [inner for field in model.model_fields.values() for inner in _models_in(field.annotation)]

@@ -5,18 +5,19 @@ exit code says its kind: 0 all done, 1 some images failed, 2 wrong usage or inpu
 by signal n.
 """
 
+import errno
 import logging
 import signal
 import sys
 import traceback
+from pathlib import Path
 
 import typer
 
 from samjobs import __version__
-from samjobs.cli import engines, process, queue, show
-from samjobs.errors import ErrorClass, SamjobsError, describe
-
-USAGE, CRITICAL = 2, 3
+from samjobs.cli import engines, process, queue, show, streams
+from samjobs.cli.exits import Exit
+from samjobs.errors import ErrorClass, InvalidInput, SamjobsError, describe
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -34,22 +35,51 @@ app.command("engines")(engines.engines)
 @app.callback(invoke_without_command=True)
 def _root(version: bool = typer.Option(False, "--version", help="Print the version and leave.")) -> None:
     if version:
-        print(__version__)
+        streams.print_out(__version__)
         raise typer.Exit
 
 
 def main() -> None:
     """Entry point of the `samjobs` command."""
+    streams.prepare()
     # Until a run takes it over, Ctrl-C ends the process as it ends any other: with 130 and no stack of calls.
     signal.signal(signal.SIGINT, signal.SIG_DFL)
     logging.basicConfig(level=logging.WARNING, format="samjobs: %(message)s", stream=sys.stderr)
     try:
-        app()
+        code = _run()
+        streams.flush()
     except SamjobsError as error:
-        print(f"samjobs: {describe(error)}", file=sys.stderr)
-        sys.exit(USAGE if error.error_class is ErrorClass.PERMANENT else CRITICAL)
+        streams.say(describe(error))
+        code = Exit.USAGE if error.error_class is ErrorClass.PERMANENT else Exit.CRITICAL
     except Exception as error:
         # Python would leave with 1, which means that some images failed.
-        traceback.print_exc()
-        print(f"samjobs: a fault of samjobs, please report it: {describe(error)}", file=sys.stderr)
-        sys.exit(CRITICAL)
+        streams.write_error(traceback.format_exc())
+        streams.say(f"a fault of samjobs, please report it: {describe(error)}")
+        code = Exit.CRITICAL
+    sys.exit(code)
+
+
+def _run() -> int:
+    """Run the command to its exit code."""
+    try:
+        app()
+    except SystemExit as end:  # how typer ends
+        return int(end.code or Exit.DONE)
+    except OSError as error:
+        # What fails with files is told where it fails; left are typer's own texts, and paths from here.
+        if error.errno == errno.ENOSPC:
+            streams.give_up(error)
+        if _folder_is_gone():
+            raise InvalidInput(
+                "the working folder was removed: change to one that exists, or give absolute paths"
+            ) from None
+        raise
+    raise AssertionError("typer ends by SystemExit")
+
+
+def _folder_is_gone() -> bool:
+    try:
+        Path.cwd()
+    except FileNotFoundError:
+        return True
+    return False

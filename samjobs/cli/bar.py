@@ -16,7 +16,8 @@ from rich.progress import (
 )
 from rich.text import Text
 
-from samjobs.cli.report import ending, print_out
+from samjobs.cli.report import ending
+from samjobs.cli.streams import print_out
 from samjobs.states import ImageState
 
 

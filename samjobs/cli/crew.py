@@ -2,7 +2,8 @@
 
 What they print is read here, counted and told once. They are sessions of their own, so that Ctrl-C on the terminal
 reaches this process alone, which hands it on. When this process is killed, their next line finds no reader and they
-stop as on Ctrl-C. One that is killed is replaced; its shard is charged a failure.
+stop as on Ctrl-C. One that is killed is replaced, and its shard charged a failure. With a limit it is not replaced:
+nobody knows how much of its share it has used.
 """
 
 import json
@@ -15,13 +16,12 @@ from contextlib import suppress
 from typing import TextIO
 
 from samjobs.cli.context import database_file
+from samjobs.cli.exits import Exit
 from samjobs.cli.run import Run
 from samjobs.cli.stop import STOPPING
 from samjobs.errors import ErrorClass, SamjobsError
 
-SOME_FAILED = 1
 REPLACED_PER_MEMBER = 3
-_BY_SIGNAL = 128  # from here on a process says that a signal made it stop
 _POLL_S = 0.1
 
 
@@ -42,7 +42,8 @@ class _Member:
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
-            text=True,
+            encoding="utf-8",
+            errors="backslashreplace",
             start_new_session=True,
         )
         assert self.process.stdout is not None, "asked for a pipe"
@@ -80,7 +81,8 @@ class Crew:
 
     def __init__(self, run: Run, processes: int) -> None:
         self._run = run
-        self._size = processes if run.limit is None else min(processes, run.limit)
+        self._limit = run.allowance.left()
+        self._size = processes if self._limit is None else min(processes, self._limit)
         self._replaced = 0
         self._lock = threading.Lock()
         self._said = {STOPPING}  # this process says that itself
@@ -94,34 +96,39 @@ class Crew:
         """
         try:
             for index in range(self._size):
-                self._members.append(self._start(index))
+                self._members.append(self._start(self._share(index)))
             self._watch()
         finally:
             self._stop()
             for member in self._members:
                 member.join()
         for member in self._members:
-            if SOME_FAILED < member.process.returncode < _BY_SIGNAL:
+            if Exit.SOME_FAILED < member.process.returncode < Exit.BY_SIGNAL:
                 raise CrewFailed(member.last_remark or f"a worker process ended with code {member.process.returncode}")
 
     def _watch(self) -> None:
-        while self._run.allowance() != 0:
-            for index, member in enumerate(self._members):
-                if member.died:
-                    self._members[index] = self._replace(index, member)
+        while self._run.allowance.left() != 0:
+            for member in [one for one in self._members if one.died]:
+                self._members.remove(member)
+                self._replace(member)
             if all(member.ended for member in self._members):
                 return
             time.sleep(_POLL_S)
 
-    def _replace(self, index: int, dead: _Member) -> _Member:
+    def _replace(self, dead: _Member) -> None:
         dead.join()
         self._run.worker.put_back_orphans()
         how = f"worker process {dead.process.pid} died by signal {-dead.process.returncode}"
         self._replaced += 1
         if self._replaced > REPLACED_PER_MEMBER * self._size:
             raise CrewFailed(f"{how}, the {self._replaced}th one: see the system's log, e.g. for lack of memory")
-        self._run.report.say(f"{how}; starting another")
-        return self._start(index)
+        if self._limit is None:
+            self._run.report.say(f"{how}; starting another")
+            self._members.append(self._start())
+        elif self._members:
+            self._run.report.say(f"{how}; the others do their share of the limit")
+        else:
+            raise CrewFailed(f"{how}, and no other is left")
 
     def _stop(self) -> None:
         """Ask those that still run to stop after the image in hand."""
@@ -130,13 +137,16 @@ class Crew:
                 with suppress(ProcessLookupError):
                     member.process.terminate()
 
-    def _start(self, index: int) -> _Member:
+    def _share(self, index: int) -> int | None:
+        """Of the limit, what the member of this number may use."""
+        return None if self._limit is None else self._limit // self._size + (index < self._limit % self._size)
+
+    def _start(self, limit: int | None = None) -> _Member:
         run = self._run
         command = [sys.executable, "-m", "samjobs.cli", "queue", "process", "--json"]
         command += [f"--db={database_file(run.settings)}"]
         command += [f"--job={run.only}"] if run.only is not None else []
-        if run.limit is not None:
-            command += [f"--limit={run.limit // self._size + (index < run.limit % self._size)}"]
+        command += [f"--limit={limit}"] if limit is not None else []
         return _Member(command, self._line, self._remark)
 
     def _line(self, text: str) -> None:

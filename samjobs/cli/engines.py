@@ -4,16 +4,18 @@ import dataclasses
 import json
 
 from samjobs.cli.context import AsJson
+from samjobs.cli.streams import print_out
 from samjobs.segmentation.engines import EngineStatus, available
+from samjobs.segmentation.engines.catalogue import ENGINES
 from samjobs.settings import load
 
 
 def engines(as_json: AsJson = False) -> None:
     """List the engines. Loads no weights and asks no network."""
     settings = load()
-    models = {"sam3": settings.sam3_model, "sam3-meta": settings.sam3_meta_checkpoint}
+    models = {name: settings.model_for(name) for name in ENGINES}
     for status in available(models, settings.device):
-        print(json.dumps(dataclasses.asdict(status)) if as_json else _as_text(status))
+        print_out(json.dumps(dataclasses.asdict(status)) if as_json else _as_text(status))
 
 
 def _as_text(status: EngineStatus) -> str:

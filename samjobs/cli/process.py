@@ -1,15 +1,17 @@
 """`samjobs process`: from a folder of photos to masks, on this machine."""
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
 from samjobs.cli.context import AsJson, Database
-from samjobs.cli.report import Report, passed_over
+from samjobs.cli.report import Report
 from samjobs.cli.run import Run, open_run
 from samjobs.cli.work import summary, work
-from samjobs.execution.submit import Submission, submit
+from samjobs.errors import InvalidInput
+from samjobs.execution.shard import refuse_prompts
+from samjobs.execution.submit import Submission, refuse_output, submit
 from samjobs.spec import Format, JobSpec, Mode, parse
 from samjobs.storage import to_uri
 
@@ -87,33 +89,38 @@ def process(
 
     A second run does only what is new, changed or failed. Ctrl-C and a crash lose at most the image in hand.
     """
-    spec = build_spec(
-        images={
-            "prefix": _absolute(source),
-            "manifest": _absolute(manifest),
-            "boxes": _absolute(boxes),
-            "points": _absolute(points),
+    asked = {
+        "images": {
+            "prefix": _place("--input", source),
+            "manifest": _place("--manifest", manifest),
+            "boxes": _place("--boxes", boxes),
+            "points": _place("--points", points),
         },
-        mode=mode or _mode(prompt, boxes, points),
-        prompts={"text": prompt or []},
-        thresholds={
+        "mode": mode or _mode(prompt, boxes, points),
+        "prompts": {"text": prompt or []},
+        "thresholds": {
             "score": score,
             "nmsIou": nms_iou,
             "minArea": min_area,
             "maxArea": max_area,
             "maxInstances": max_instances,
         },
-        output={"uri": _absolute(output), "formats": formats or [], "classes": classes or []},
-        engine=engine,
-        model=model,
-        revision=revision,
-        resume=resume,
-        shardSize=shard_size or (ALONE if workers == 1 else SHARED),
-        ttlSecondsAfterFinished=REMEMBERED_S,
-    )
+        "output": {"uri": _place("--output", output), "formats": formats or [], "classes": classes or []},
+        "engine": engine,
+        "model": model,
+        "revision": revision,
+        "resume": resume,
+        "shardSize": shard_size or (ALONE if workers == 1 else SHARED),
+        "ttlSecondsAfterFinished": REMEMBERED_S,
+    }
+    spec = parse(JobSpec, asked, "options")
+    refuse_output(spec.output.uri)
     with open_run(db, as_json, limit) as run:
-        if not no_process and workers == 1:
-            run.engines(spec)  # a model that cannot be loaded is told before anything is queued
+        if not no_process:
+            # Before anything is queued: a model that cannot be loaded, or that cannot be asked so, serves nobody.
+            refuse_prompts(spec, run.engines(spec))
+            if workers > 1:
+                run.engines.close()  # each process loads its own
         submission = submit(
             run.store,
             run.storage,
@@ -136,24 +143,19 @@ def _leave_if(code: int | None) -> None:
         raise typer.Exit(code)
 
 
-def build_spec(**data: Any) -> JobSpec:
-    """A JobSpec from the command's options.
-
-    Raises:
-        InvalidInput: one line per problem.
-    """
-    return parse(JobSpec, data, "options")
-
-
 def _mode(prompt: list[str] | None, boxes: str | None, points: str | None) -> Mode:
     if points is not None:
         return Mode.POINT
     return Mode.INSIDE_BOX if boxes is not None and not prompt else Mode.FIND_ALL
 
 
-def _absolute(place: str | None) -> str | None:
+def _place(option: str, text: str | None) -> str | None:
     """Paths are remembered as absolute ones: the queue may be worked from another folder."""
-    return None if place is None else to_uri(place)
+    if text is None:
+        return None
+    if not text.strip():  # an unset variable of a script; as a path it would be the working folder
+        raise InvalidInput(f"{option} {text!r} is empty: give a path or a URL")
+    return to_uri(text)
 
 
 def _tell(report: Report, submission: Submission, spec: JobSpec) -> None:
@@ -161,7 +163,7 @@ def _tell(report: Report, submission: Submission, spec: JobSpec) -> None:
         forced = "" if spec.resume else "; --force means nothing to it"
         report.say(f"another samjobs process is at work on the same job: joining it{forced}")
     elif submission.ignored:
-        report.say(f"{submission.images} images found; passed over: {passed_over(submission.ignored)}")
+        report.say(f"{submission.images} images found; passed over: {submission.passed_over}")
 
 
 def _tell_queued(run: Run) -> None:

@@ -10,13 +10,14 @@ from uuid import uuid4
 import typer
 
 from samjobs.cli.context import AsJson, Database, database_file, open_store, settings_for
-from samjobs.cli.run import open_run, pending
+from samjobs.cli.run import open_run
+from samjobs.cli.streams import print_out
 from samjobs.cli.work import work
 from samjobs.errors import InvalidInput
 from samjobs.execution.local import at_work
 from samjobs.execution.presence import Presence, locks_folder
 from samjobs.states import JOB_ACTIVE, JobState
-from samjobs.store import Connection, Store, jobs, shards, views, workers
+from samjobs.store import Connection, Store, jobs, shards, workers
 from samjobs.store.rows import Job
 
 app = typer.Typer(no_args_is_help=True, help="What is queued on this machine.")
@@ -34,10 +35,10 @@ def status(job: JobName = None, db: Database = None, as_json: AsJson = False) ->
         rows = [_row(conn, presence, one) for one in _jobs(conn, job)]
     if as_json:
         for row in rows:
-            print(json.dumps(row))
+            print_out(json.dumps(row))
         return
     if not rows:
-        print("nothing is queued; `samjobs process --help` tells how to start")
+        print_out("nothing is queued; `samjobs process --help` tells how to start")
         return
     _print_table(rows)
 
@@ -51,7 +52,10 @@ def _print_table(rows: list[dict[str, Any]]) -> None:
         cells = ("name", "state", "images", "done", "unchanged", "failed", "why")
         table.add_row(row["job"][:8], *(str(row[cell]) for cell in cells))
     # Without a terminal nobody wraps the lines but the one who reads them.
-    Console(markup=False, highlight=False, width=None if sys.stdout.isatty() else WIDE).print(table)
+    console = Console(markup=False, highlight=False, width=None if sys.stdout.isatty() else WIDE)
+    with console.capture() as drawn:
+        console.print(table)
+    print_out(drawn.get().rstrip("\n"))
 
 
 @app.command()
@@ -71,7 +75,7 @@ def process(
             run.report.say("nothing is queued; `samjobs queue retry` queues what has failed")
         run.only = found[0].id if job is not None else None
         run.scope = [one.id for one in active]
-        run.tally.total = sum(pending(one) for one in active)
+        run.tally.total = sum(one.images_open for one in active)
         code = work(run, workers if active else 1)
     raise typer.Exit(code)
 
@@ -85,9 +89,9 @@ def retry(job: JobName = None, db: Database = None) -> None:
         for one in found if job is not None else _latest(found):
             with store.begin() as conn:
                 retried = jobs.retry_failed(conn, one.id, actor=ACTOR)
-            print(f"{one.name}: {retried.images} failed images and {retried.shards} shards are queued again")
+            print_out(f"{one.name}: {retried.images} failed images and {retried.shards} shards are queued again")
     if not found:
-        print("nothing has failed")
+        print_out("nothing has failed")
 
 
 @app.command()
@@ -103,8 +107,8 @@ def clear(job: JobName = None, db: Database = None) -> None:
     if busy and job is not None:
         raise InvalidInput(f"--job: {busy[0]}: stop it first (Ctrl-C, or kill), then clear")
     for text in busy:
-        print(f"left alone: {text}")
-    print(f"{len(found) - len(busy)} jobs forgotten; their results stay where they are")
+        print_out(f"left alone: {text}")
+    print_out(f"{len(found) - len(busy)} jobs forgotten; their results stay where they are")
 
 
 def _clear(store: Store, presence: Presence, job: Job) -> str:
@@ -160,10 +164,9 @@ def _row(conn: Connection, presence: Presence, job: Job) -> dict[str, Any]:
 
 def _why(conn: Connection, presence: Presence, job: Job) -> str:
     """Why a job waits, or how it ended."""
-    progress = views.job_progress(conn, job.id)
-    if progress is None or not (job.state in JOB_ACTIVE or job.state is JobState.FAILED):
+    if job.state not in JOB_ACTIVE and job.state is not JobState.FAILED:
         return job.reason.value
-    parts = [progress.verdict.message]
+    parts = [jobs.verdict_of(job).message]
     if job.state in JOB_ACTIVE:
         parts.append(_at_work(conn, presence, job) or "no process is at work on it: see `samjobs queue process`")
     parts += [f"shard {shard.index}: {shard.error}" for shard in shards.of_job(conn, job.id) if shard.error][:1]

@@ -6,15 +6,14 @@ process that started them.
 """
 
 import json
-import os
 import sys
 import time
 from collections import Counter
 from collections.abc import Callable
-from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
+from samjobs.cli.streams import print_out, say
 from samjobs.errors import describe
 from samjobs.names import Reason
 from samjobs.segmentation.work import Outcome
@@ -46,15 +45,12 @@ class Tally:
     total: int = 0  # images of the job
     states: Counter[str] = field(default_factory=Counter)
     reasons: Counter[str] = field(default_factory=Counter)  # why images were done
-    failures: list[tuple[str, str]] = field(default_factory=list)  # the first few: image, reason
 
     def add(self, line: dict[str, Any]) -> None:
         """Count the object of one image."""
         self.states[line["state"]] += 1
         if line["state"] == ImageState.DONE:
             self.reasons[line["reason"]] += 1
-        if line["state"] == ImageState.FAILED and len(self.failures) < 5:
-            self.failures.append((line["image"], line.get("error", "")))
 
     @property
     def seen(self) -> int:
@@ -115,27 +111,10 @@ class JsonReport:
             self._reader_gone()
 
     def say(self, text: str) -> None:
-        say_plainly(text)
+        say(text)
 
     def end(self, summary: dict[str, Any]) -> None:
         print_out(json.dumps({"type": "summary"} | summary))
-
-
-def print_out(text: str) -> bool:
-    """Print to standard output. False, and never an error again, when nobody reads it any more."""
-    try:
-        print(text, flush=True)
-    except BrokenPipeError:
-        # What is still in the buffer would raise once more at the end of the process.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return False
-    return True
-
-
-def say_plainly(text: str) -> None:
-    """A remark on standard error, if anybody listens there."""
-    with suppress(BrokenPipeError):
-        print(f"samjobs: {text}", file=sys.stderr, flush=True)
 
 
 class PlainReport:
@@ -158,7 +137,7 @@ class PlainReport:
             self.say(self._progress())
 
     def say(self, text: str) -> None:
-        say_plainly(text)
+        say(text)
 
     def end(self, summary: dict[str, Any]) -> None:
         print_out(ending(summary, time.monotonic() - self._started))
@@ -189,14 +168,6 @@ def ending(summary: dict[str, Any], seconds: float) -> str:
     if summary.get("output"):
         text += f"\nresults in {summary['output']}"
     return text
-
-
-def passed_over(ignored: Counter[str]) -> str:
-    """
-    >>> passed_over(Counter({"hidden": 2, "not an image": 1}))
-    '2 hidden, 1 not an image'
-    """
-    return ", ".join(f"{count} {reason}" for reason, count in sorted(ignored.items()))
 
 
 _WORDS = {

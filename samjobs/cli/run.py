@@ -9,11 +9,12 @@ from dataclasses import dataclass, field
 from typing import Any
 from uuid import UUID
 
-from samjobs.cli.context import Engines, database_file, open_store, settings_for, storage_for
+from samjobs.cli.context import database_file, open_store, settings_for
 from samjobs.cli.report import Report, Tally, image_line, report_for
 from samjobs.cli.space import MeteredStorage, outlook
-from samjobs.cli.stop import Stop
+from samjobs.cli.stop import Allowance, Stop
 from samjobs.execution.local import LocalWorker
+from samjobs.execution.machine import Engines, access_for
 from samjobs.execution.presence import locks_folder
 from samjobs.execution.shard import End
 from samjobs.segmentation.work import Outcome
@@ -34,20 +35,10 @@ class Run:
     worker: LocalWorker
     report: Report
     stop: Stop
-    limit: int | None
+    allowance: Allowance
     scope: list[UUID] = field(default_factory=list)  # the jobs that it is about
     only: UUID | None = None  # work on this job alone
     tally: Tally = field(default_factory=Tally)
-
-    def allowance(self) -> int | None:
-        """Images that may still be segmented; see `pipeline.run`.
-
-        A limit counts what this process gave to an engine: images that fail before that cost next to nothing, and
-        some that fail every time must not keep the next ones from their turn.
-        """
-        if self.stop.signal is not None:
-            return 0
-        return None if self.limit is None else max(0, self.limit - self.engines.images)
 
     # What the local worker tells.
 
@@ -77,7 +68,7 @@ class Run:
         found = self.jobs()
         if not found:
             return ""
-        left = sum(pending(job) for job in found)
+        left = sum(job.images_open for job in found)
         finished = self.tally.states[ImageState.DONE] + self.tally.states[ImageState.FAILED]
         return outlook(self.storage, found[0].spec.output.uri, finished=finished, left=left)
 
@@ -87,16 +78,11 @@ def open_run(db: str | None, as_json: bool, limit: int | None) -> Iterator[Run]:
     """Everything that a run needs, given back at its end."""
     settings, stop = settings_for(db), Stop()
     report = report_for(as_json, stop.reader_gone)
-    with open_store(settings) as store, storage_for(settings) as storage, Engines(settings) as engines:
+    with open_store(settings) as store, MeteredStorage(access_for(settings)) as storage, Engines(settings) as engines:
         _prune(store)
         locks = locks_folder(database_file(settings))
         with LocalWorker(store, storage, settings, engines, locks) as worker, stop.listening():
-            yield Run(store, storage, settings, engines, worker, report, stop, limit)
-
-
-def pending(job: Job) -> int:
-    """Images of a job that have no outcome yet."""
-    return job.images_total - job.images_done - job.images_failed - job.images_skipped
+            yield Run(store, storage, settings, engines, worker, report, stop, Allowance(stop, limit))
 
 
 def _prune(store: Store) -> None:

@@ -6,6 +6,7 @@ from typing import Annotated
 import typer
 
 from samjobs.cli.context import AsJson, Database, open_store, settings_for
+from samjobs.cli.streams import print_out
 from samjobs.errors import InvalidInput
 from samjobs.storage import encode_path, to_uri
 from samjobs.store import images
@@ -25,7 +26,7 @@ def show(
     if not found:
         raise InvalidInput(f"IMAGE: no job knows {image!r}; give its path as it was given to `samjobs process`")
     for entry in found:
-        print(json.dumps(_as_json(entry)) if as_json else _as_text(entry))
+        print_out(json.dumps(_as_json(entry)) if as_json else _as_text(entry))
 
 
 def _as_json(entry: ImageHistory) -> dict[str, object]:

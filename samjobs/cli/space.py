@@ -7,6 +7,8 @@ counted in whole blocks of 4 KiB, as disks store them.
 import threading
 from pathlib import Path
 
+from rich.filesize import decimal
+
 from samjobs.names import RECORDS_DIR
 from samjobs.storage import Access, Storage
 
@@ -23,12 +25,12 @@ class MeteredStorage(Storage):
         self.written = 0
         self.written_records = 0
 
-    def put(self, uri: str, data: bytes, *, fsync: bool = False) -> None:
-        super().put(uri, data, fsync=fsync)
+    def put(self, uri: str, data: bytes) -> None:
+        super().put(uri, data)
         self._count(uri, len(data))
 
-    def put_file(self, uri: str, path: Path, *, fsync: bool = False) -> None:
-        super().put_file(uri, path, fsync=fsync)
+    def put_file(self, uri: str, path: Path) -> None:
+        super().put_file(uri, path)
         self._count(uri, path.stat().st_size)
 
     def _count(self, uri: str, size: int) -> None:
@@ -50,17 +52,5 @@ def outlook(storage: MeteredStorage, output: str, *, finished: int, left: int) -
     need = storage.written / finished * left
     need += GATHERED * storage.written_records / finished * (finished + left)
     free = storage.free_bytes(output)
-    there = "" if free is None else f"; {in_words(free)} are free"
-    return f"about {in_words(need)} are needed for the {left} images left and the gathered results{there}"
-
-
-def in_words(size: float) -> str:
-    """
-    >>> in_words(900), in_words(1_234_567), in_words(98_765_432_100)
-    ('900 B', '1.2 MB', '98.8 GB')
-    """
-    units = ["B", "kB", "MB", "GB", "TB"]
-    while size >= 1000 and len(units) > 1:
-        size /= 1000
-        units.pop(0)
-    return f"{size:.0f} B" if units[0] == "B" else f"{size:.1f} {units[0]}"
+    there = "" if free is None else f"; {decimal(free)} are free"
+    return f"about {decimal(round(need))} are needed for the {left} images left and the gathered results{there}"

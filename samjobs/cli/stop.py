@@ -8,8 +8,11 @@ import os
 import signal
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from types import FrameType
+
+from samjobs.cli.exits import Exit
+from samjobs.segmentation.pipeline import Limit
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
 STOPPING = "stopping after the image in hand; once more to stop at once"
@@ -32,7 +35,8 @@ class Stop:
                 signal.signal(each, signal.SIG_DFL)
             # Not by print(): the signal may have come in the middle of one.
             before, after = ("\n", _SHOW_CURSOR) if os.isatty(sys.stderr.fileno()) else ("", "")
-            os.write(sys.stderr.fileno(), f"{before}samjobs: {STOPPING}{after}\n".encode())
+            with suppress(OSError):  # standard error is full, or nobody reads it
+                os.write(sys.stderr.fileno(), f"{before}samjobs: {STOPPING}{after}\n".encode())
 
         earlier = {number: signal.signal(number, on_signal) for number in SIGNALS}
         try:
@@ -48,4 +52,19 @@ class Stop:
     @property
     def exit_code(self) -> int | None:
         """128 + the signal's number, as shells have it; None when nobody stopped."""
-        return None if self.signal is None else 128 + self.signal
+        return None if self.signal is None else Exit.BY_SIGNAL + self.signal
+
+
+class Allowance(Limit):
+    """What `--limit` leaves, and nothing more once somebody asked to stop.
+
+    Spent by what this process gives to an engine: images that fail before that cost next to nothing, and some that fail
+    every time must not keep the next ones from their turn.
+    """
+
+    def __init__(self, stop: Stop, limit: int | None) -> None:
+        super().__init__(limit)
+        self._stop = stop
+
+    def left(self) -> int | None:
+        return super().left() if self._stop.signal is None else 0

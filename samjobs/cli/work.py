@@ -6,8 +6,9 @@ The summary is told also when an error ends the run, and the gathered files are 
 from typing import Any
 from uuid import UUID
 
-from samjobs.cli.crew import SOME_FAILED, Crew
-from samjobs.cli.run import Run, pending
+from samjobs.cli.crew import Crew
+from samjobs.cli.exits import Exit
+from samjobs.cli.run import Run
 from samjobs.errors import OutputUnwritable
 from samjobs.execution.merge import merge
 from samjobs.states import JOB_TERMINAL, ImageState, JobState
@@ -40,7 +41,7 @@ def work(run: Run, processes: int) -> int:
 def summary(run: Run) -> dict[str, Any]:
     """What this run did, and where its jobs are."""
     found = run.jobs()
-    told = run.tally.summary(left=sum(pending(job) for job in found))
+    told = run.tally.summary(left=sum(job.images_open for job in found))
     if run.only is not None and found:
         told |= {"job": str(found[0].id), "jobState": found[0].state.value, "output": found[0].spec.output.uri}
     return told
@@ -53,12 +54,12 @@ def exit_code(run: Run) -> int:
     found = run.jobs()
     if len(found) < len(run.scope):
         run.report.say("a job was cleared by somebody while this process worked on it; what it wrote stays")
-        return SOME_FAILED
+        return Exit.SOME_FAILED
     for job in found:
         if job.state is JobState.CANCELLED:
             run.report.say(f"job {job.name} was cancelled ({job.reason}); what it wrote stays")
     bad = any(job.images_failed or job.state in (JobState.FAILED, JobState.CANCELLED) for job in found)
-    return SOME_FAILED if bad or run.tally.states[ImageState.FAILED] else 0
+    return Exit.SOME_FAILED if bad or run.tally.states[ImageState.FAILED] else Exit.DONE
 
 
 def _gather(run: Run) -> None:

@@ -24,7 +24,13 @@ class JobCounts:
     shards_cancelled: int
 
     @property
+    def images_open(self) -> int:
+        """Images that have no outcome yet."""
+        return self.images_total - self.images_done - self.images_failed - self.images_skipped
+
+    @property
     def shards_open(self) -> int:
+        """Shards that have not ended."""
         return self.shards_total - self.shards_succeeded - self.shards_dead - self.shards_cancelled
 
 
@@ -82,5 +88,5 @@ def _ended(counts: JobCounts, max_failed_images: int | None) -> JobVerdict:
 
 
 def _progress(counts: JobCounts) -> str:
-    finished = counts.images_done + counts.images_skipped + counts.images_failed
+    finished = counts.images_total - counts.images_open
     return f"{finished} of {counts.images_total} images finished, {counts.images_failed} of them failed"

@@ -73,17 +73,19 @@ def must_redo(prior: Prior | None, present: Present, *, force: bool) -> Verdict:
         return Verdict(True, Reason.MODEL_CHANGED)
     if not prior.outputs_present:
         return Verdict(True, Reason.OUTPUT_MISSING)
-    if present.size is not None and prior.size != present.size:
+    if present.size is None:  # a server that tells no size cannot be asked for samples either
+        return _by_token_or_bytes(prior, present)
+    if prior.size != present.size:
         return Verdict(True, Reason.CONTENT_CHANGED)
-    return _compare_bytes(prior, present)
-
-
-def _compare_bytes(prior: Prior, present: Present) -> Verdict:
     if present.quick_hash is None:
         return Verdict(False, Reason.UNCHANGED, Need.QUICK_HASH)
     if present.quick_hash != prior.quick_hash:
         return Verdict(True, Reason.CONTENT_CHANGED)
-    if present.token == prior.token:
+    return _by_token_or_bytes(prior, present)
+
+
+def _by_token_or_bytes(prior: Prior, present: Present) -> Verdict:
+    if present.token and present.token == prior.token:
         return Verdict(False, Reason.UNCHANGED)
     if present.content_hash is None:
         return Verdict(False, Reason.UNCHANGED, Need.CONTENT_HASH)

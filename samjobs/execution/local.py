@@ -11,23 +11,25 @@ import platform
 import time
 from collections.abc import Callable
 from contextlib import AbstractContextManager, ExitStack
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Protocol, Self
 from uuid import UUID, uuid4
 
 from samjobs.decisions.retry import after_failure
-from samjobs.errors import ErrorClass, SamjobsError, describe
+from samjobs.errors import ErrorClass
 from samjobs.execution.presence import Presence
 from samjobs.execution.shard import End, Host, run_shard
 from samjobs.names import DEFAULT_REGION, Reason
 from samjobs.segmentation.engines.base import Engine
+from samjobs.segmentation.pipeline import Allowance
 from samjobs.segmentation.work import Outcome
 from samjobs.settings import Settings
 from samjobs.spec import JobSpec
 from samjobs.states import JOB_TERMINAL
 from samjobs.storage import Storage
-from samjobs.store import Connection, Store, jobs, shards, workers
-from samjobs.store.rows import Job, NewWorker, Shard
+from samjobs.store import Connection, Store, jobs, now, shards, workers
+from samjobs.store.rows import Job, Shard, WorkerState
 
 log = logging.getLogger(__name__)
 
@@ -61,14 +63,7 @@ class LocalWorker(AbstractContextManager["LocalWorker"]):
             stack.enter_context(self.presence)
             with self._host.store.begin() as conn:
                 workers.register(
-                    conn,
-                    NewWorker(
-                        incarnation=self.incarnation,
-                        pool="local",
-                        region=DEFAULT_REGION,
-                        node=platform.node(),
-                        pid=os.getpid(),
-                    ),
+                    conn, self.incarnation, pool="local", region=DEFAULT_REGION, node=platform.node(), pid=os.getpid()
                 )
             stack.callback(self._sign_off)
             self._stack = stack.pop_all()
@@ -82,13 +77,13 @@ class LocalWorker(AbstractContextManager["LocalWorker"]):
         with self._host.store.read() as conn:
             return bool(at_work(conn, self.presence, job))
 
-    def run(self, listener: Listener, *, allowance: Callable[[], int | None], job_id: UUID | None = None) -> None:
-        """Work until the job (or the whole queue) is done, or `allowance` gives 0.
+    def run(self, listener: Listener, *, allowance: Allowance, job_id: UUID | None = None) -> None:
+        """Work until the job (or the whole queue) is done, or nothing is left of `allowance`.
 
         Raises:
             SamjobsError: of class worker or critical; everything not done stays queued.
         """
-        while allowance() != 0:
+        while allowance.left() != 0:
             self.put_back_orphans()
             claimed = self._claim(job_id)
             if claimed is not None:
@@ -101,18 +96,17 @@ class LocalWorker(AbstractContextManager["LocalWorker"]):
     def put_back_orphans(self) -> int:
         """Queue the shards that nobody runs any more; the number of shards. Call it between two shards: one that
         this process holds then is one whose lease it gave up (stopped by Ctrl-Z for long, say)."""
-        stale_s = self._host.settings.stale_job_timeout_seconds
         with self._host.store.read() as conn:
             # Found by the shards themselves: a dead process need not be listed any more.
-            held = shards.abandoned(conn, older_than_s=0)
-            silent = {shard.id for shard in shards.abandoned(conn, older_than_s=stale_s)}
+            held = shards.at_work(conn)
+            stale_before = now(conn) - timedelta(seconds=self._host.settings.stale_job_timeout_seconds)
             known = {worker.incarnation for worker in workers.listing(conn)}
         known |= {shard.incarnation for shard in held if shard.incarnation is not None}
         gone = {incarnation for incarnation in known if not self.presence.alive(incarnation)}
         put_back = [
             self._put_back(shard)
             for shard in held
-            if shard.incarnation in gone or shard.incarnation == self.incarnation or shard.id in silent
+            if shard.incarnation in gone or shard.incarnation == self.incarnation or _heard_of_at(shard) < stale_before
         ]
         for incarnation in gone:
             with self._host.store.begin() as conn:
@@ -140,22 +134,26 @@ class LocalWorker(AbstractContextManager["LocalWorker"]):
                 return job, shard
         return None
 
-    def _run(self, job: Job, shard: Shard, listener: Listener, allowance: Callable[[], int | None]) -> None:
-        try:
-            engine = self._engine_for(job.spec)
-        except SamjobsError as error:
-            with self._host.store.begin() as conn:
-                shards.release(conn, shard.id, shard.attempt, reason=Reason.DRAINED, message=describe(error))
-            raise
+    def _run(self, job: Job, shard: Shard, listener: Listener, allowance: Allowance) -> None:
         end = run_shard(
             self._host,
             shard,
             job.spec,
-            engine,
+            lambda spec: self._loaded(spec, shard),
             allowance=allowance,
             watch=lambda outcome: listener.image(job, outcome),
         )
+        with self._host.store.begin() as conn:
+            workers.set_state(conn, self.incarnation, WorkerState.READY)
         listener.shard_ended(job, shard, end)
+
+    def _loaded(self, spec: JobSpec, shard: Shard) -> Engine:
+        engine = self._engine_for(spec)
+        info = engine.info
+        with self._host.store.begin() as conn:
+            workers.set_model(conn, self.incarnation, device=info.device, model=info.model, revision=info.revision)
+            workers.set_state(conn, self.incarnation, WorkerState.BUSY, shard_id=shard.id)
+        return engine
 
     def _idle(self, job_id: UUID | None) -> bool:
         """Whether there is nothing to do now and nothing to wait for."""
@@ -174,8 +172,15 @@ class LocalWorker(AbstractContextManager["LocalWorker"]):
             workers.remove(conn, self.incarnation)
 
 
+def _heard_of_at(shard: Shard) -> datetime:
+    """The last sign of life of the process that took a shard."""
+    at = shard.heartbeat_at or shard.dispatched_at
+    assert at is not None, "a shard at work was dispatched"
+    return at
+
+
 def at_work(conn: Connection, presence: Presence, job: Job) -> list[UUID]:
     """The live processes of this machine that list the job's images, submitted it, or hold one of its shards."""
-    holders = [shard.incarnation for shard in shards.abandoned(conn, older_than_s=0) if shard.job_id == job.id]
+    holders = [shard.incarnation for shard in shards.at_work(conn, job.id)]
     involved = dict.fromkeys(one for one in (job.submitter, *holders) if one is not None)
     return [incarnation for incarnation in involved if presence.alive(incarnation)]

@@ -17,19 +17,19 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from uuid import UUID
 
-from samjobs.errors import InvalidInput, ObjectMissing, OutputUnwritable
-from samjobs.names import CLASSES_FILE, COCO_FILE, FAILURES_FILE, RECORDS_DIR, RESULTS_FILE, SUMMARY_FILE
+from samjobs.errors import ImageError, InvalidInput, ObjectMissing, OutputUnwritable
+from samjobs.names import CLASSES_FILE, COCO_FILE, FAILURES_FILE, RESULTS_FILE, SUMMARY_FILE
 from samjobs.segmentation import records
 from samjobs.segmentation.coco import CocoWriter
 from samjobs.segmentation.records import AnyRecord, FailureRecord, Record
-from samjobs.segmentation.work import RECORD_LIMIT_BYTES
+from samjobs.segmentation.work import RECORD_LIMIT_BYTES, record_path
 from samjobs.spec import Format
 from samjobs.states import ImageState
 from samjobs.storage import Storage, join
 from samjobs.store import Store, images, jobs
 from samjobs.store.rows import Image, Job
 
-PAGE = 1000
+PAGE_PER_THREAD = 4  # images: as many records are in memory at once
 
 
 def merge(store: Store, storage: Storage, job: Job, *, threads: int) -> None:
@@ -60,7 +60,7 @@ def _merge(store: Store, storage: Storage, job: Job, threads: int) -> None:
             paths[COCO_FILE].open("w", encoding="utf-8") as coco_file,
             CocoWriter(coco_file) as coco,
         ):
-            for page in _pages(store, job.id):
+            for page in _pages(store, job.id, PAGE_PER_THREAD * threads):
                 for record in pool.map(lambda image: _record(storage, root, image), page):
                     if isinstance(record, Record):
                         results.write(records.dump(record))
@@ -74,11 +74,11 @@ def _merge(store: Store, storage: Storage, job: Job, threads: int) -> None:
     storage.put(join(root, SUMMARY_FILE), _summary(job))
 
 
-def _pages(store: Store, job_id: UUID) -> Iterator[list[Image]]:
+def _pages(store: Store, job_id: UUID, size: int) -> Iterator[list[Image]]:
     last = -1
     while True:
         with store.read() as conn:
-            page = images.iterate(conn, job_id, after_index=last, limit=PAGE)
+            page = images.iterate(conn, job_id, after_index=last, limit=size)
         if not page:
             return
         yield page
@@ -86,14 +86,24 @@ def _pages(store: Store, job_id: UUID) -> Iterator[list[Image]]:
 
 
 def _record(storage: Storage, root: str, image: Image) -> AnyRecord | None:
-    """The record of an image that was seen to. One that vanished meanwhile is told as a failure."""
+    """The record of an image that was seen to. A failure is told by the table where the record does not: it may be
+    the one of an earlier run, kept because the photo itself is not at fault, or have vanished."""
     if image.state is ImageState.PENDING:
         return None
-    uri = join(root, f"{RECORDS_DIR}/{image.key}.json")
     try:
-        return records.load(storage.read(uri, RECORD_LIMIT_BYTES))
-    except (ObjectMissing, InvalidInput) as error:
-        return FailureRecord.of(image.uri, image.key, error)
+        record = records.load(storage.read(join(root, record_path(image.key)), RECORD_LIMIT_BYTES))
+    except (ObjectMissing, InvalidInput, ImageError) as error:  # ImageError: a folder has its name
+        return _failure(image, error)
+    if image.state is ImageState.FAILED and isinstance(record, Record):
+        return _failure(image, ImageError("failed"))
+    return record
+
+
+def _failure(image: Image, error: Exception) -> FailureRecord:
+    told = FailureRecord.of(image.uri, image.key, error)
+    if image.error is None or image.error_class is None:
+        return told
+    return told.model_copy(update={"error": image.error, "error_class": image.error_class})
 
 
 def _summary(job: Job) -> bytes:

@@ -1,6 +1,6 @@
 """How is one shard run, wherever it runs?
 
-    pending images → pipeline → progress, fenced by the attempt → finish, release or fail
+    engine → prompts fit it? → pending images → pipeline → progress, fenced by the attempt → finish, release or fail
 
 What an error does to the shard is decided in `decisions/retry.py`. Every write names the attempt; once one is
 refused, this process writes and publishes nothing more.
@@ -19,7 +19,7 @@ from samjobs.errors import ErrorClass, LeaseLost, SamjobsError, StorageUnavailab
 from samjobs.execution.lease import Lease
 from samjobs.names import Reason
 from samjobs.segmentation import pipeline
-from samjobs.segmentation.engines.base import Engine
+from samjobs.segmentation.engines.base import Engine, Query
 from samjobs.segmentation.images import Limits
 from samjobs.segmentation.work import Outcome, Task, Work
 from samjobs.settings import Settings
@@ -28,8 +28,7 @@ from samjobs.states import ShardState
 from samjobs.storage import Storage
 from samjobs.storage.paths import scheme_of
 from samjobs.store import Store, images, shards
-from samjobs.store.rows import ImageOutcome, Shard
-from samjobs.store.rows import Lease as Answer
+from samjobs.store.rows import ImageOutcome, LeaseAnswer, Shard
 
 
 class End(StrEnum):
@@ -58,14 +57,15 @@ def run_shard(
     host: Host,
     shard: Shard,
     spec: JobSpec,
-    engine: Engine,
+    engine_for: Callable[[JobSpec], Engine],
     *,
-    allowance: Callable[[], int | None],
+    allowance: pipeline.Allowance,
     watch: Callable[[Outcome], None],
 ) -> End:
     """Run a shard that this incarnation has started.
 
     Args:
+        engine_for: gives the engine that the job asks for. Called under the lease: loading may outlast it.
         allowance: see `pipeline.run`.
         watch: told of every outcome after it was committed.
 
@@ -80,15 +80,18 @@ def run_shard(
         stale_s=settings.stale_job_timeout_seconds,
         stall_s=settings.stall_timeout_seconds,
     ) as lease:
+        engine = _engine(host, shard, spec, engine_for)
         progress = _Progress(host, shard, lease, watch)
+        lease.progressed()
         try:
+            refuse_prompts(spec, engine)
             ran = pipeline.run(
                 _tasks(host, shard),
                 _work(host, shard, spec, engine, lease),
                 engine,
                 bounds(settings, spec, engine),
                 commit=progress.add,
-                allowance=lambda: allowance() if lease.answer is Answer.HELD else 0,
+                allowance=_WhileHeld(allowance, lease),
                 faults=host.faults,
             )
             progress.flush()
@@ -102,6 +105,41 @@ def run_shard(
                 raise
             return end
         return _end(host, shard, spec, lease, ran)
+
+
+def refuse_prompts(spec: JobSpec, engine: Engine) -> None:
+    """Refuse a phrase of the whole job that `engine` cannot take: each image would fail by it, and lose what an earlier
+    run found.
+
+    Raises:
+        PromptError: naming the phrase and the engine's limit.
+    """
+    for prompt in spec.prompts.text:
+        engine.check(spec.mode, Query(text=prompt.text))
+
+
+def _engine(host: Host, shard: Shard, spec: JobSpec, engine_for: Callable[[JobSpec], Engine]) -> Engine:
+    """The loaded engine; when it cannot be had, the shard goes back uncharged: the fault is this process's."""
+    try:
+        return engine_for(spec)
+    except Exception as error:
+        with host.store.begin() as conn:
+            shards.release(conn, shard.id, shard.attempt, reason=Reason.WORKER_FAULT, message=describe(error))
+        raise
+
+
+@dataclass(frozen=True)
+class _WhileHeld:
+    """The caller's allowance, and nothing once the lease is lost, cancelled or suspended."""
+
+    allowance: pipeline.Allowance
+    lease: Lease
+
+    def left(self) -> int | None:
+        return self.allowance.left() if self.lease.answer is LeaseAnswer.HELD else 0
+
+    def spend(self, images: int) -> None:
+        self.allowance.spend(images)
 
 
 def bounds(settings: Settings, spec: JobSpec, engine: Engine) -> pipeline.Bounds:
@@ -135,7 +173,6 @@ def _work(host: Host, shard: Shard, spec: JobSpec, engine: Engine, lease: Lease)
         info=engine.info,
         storage=host.storage,
         limits=Limits(max_bytes=host.settings.max_image_bytes, max_pixels=host.settings.max_image_pixels),
-        strip_pixels=host.settings.strip_pixels,
         force=not spec.resume,
         last_attempt=shard.failures + 1 >= spec.retry_policy.max_attempts,
         may_publish=lease.held,
@@ -146,7 +183,7 @@ def _end(host: Host, shard: Shard, spec: JobSpec, lease: Lease, ran: pipeline.Ra
     if not lease.held():
         return _given_up(lease.answer)
     if ran.stopped:
-        suspended = lease.answer is Answer.SUSPENDED
+        suspended = lease.answer is LeaseAnswer.SUSPENDED
         reason = Reason.SUSPENDED_BY_USER if suspended else Reason.DRAINED
         with host.store.begin() as conn:
             released = shards.release(conn, shard.id, shard.attempt, reason=reason)
@@ -159,8 +196,8 @@ def _end(host: Host, shard: Shard, spec: JobSpec, lease: Lease, ran: pipeline.Ra
     return End.FINISHED if finished else End.LOST
 
 
-def _given_up(answer: Answer) -> End:
-    return End.CANCELLED if answer is Answer.CANCELLED else End.LOST
+def _given_up(answer: LeaseAnswer) -> End:
+    return End.CANCELLED if answer is LeaseAnswer.CANCELLED else End.LOST
 
 
 def _fail(host: Host, shard: Shard, spec: JobSpec, error: Exception, progress: "_Progress") -> End:

@@ -8,16 +8,19 @@ by their records, so nothing is done twice.
 import itertools
 from collections import Counter
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from dataclasses import dataclass
+from pathlib import Path
 from uuid import UUID
 
 from samjobs.errors import InvalidInput, SamjobsError
 from samjobs.execution.local import LocalWorker
-from samjobs.inputs import NewImage, check_stems, expand
-from samjobs.names import Reason
+from samjobs.inputs import NewImage, check_classes, check_stems, expand
+from samjobs.names import OUTPUT_MARK, Reason
 from samjobs.prompt_files import pair, read_boxes, read_points
 from samjobs.spec import Format, JobSpec
-from samjobs.storage import Storage, redact
+from samjobs.storage import Storage, join, redact
+from samjobs.storage.paths import WEB_SCHEMES, decode_path, encode_path, scheme_of
 from samjobs.store import Store, jobs
 
 BATCH = 1000
@@ -31,6 +34,37 @@ class Submission:
     joined: bool  # another process works on an equal job already
     images: int
     ignored: Counter[str]  # files that are not inputs, by reason
+
+    @property
+    def passed_over(self) -> str:
+        """What is not an input, in words; "" for nothing."""
+        return _in_words(self.ignored)
+
+
+def refuse_output(uri: str) -> None:
+    """Refuse an output place where nothing can ever be written.
+
+    Args:
+        uri: stored uri of the output folder.
+
+    Raises:
+        InvalidInput: a web address, or a local path on which a file lies.
+    """
+    if scheme_of(uri) in WEB_SCHEMES:
+        raise InvalidInput(
+            f"output {redact(uri)}: http and https can only be read; give a folder, or a URL of s3://, gs://, az:// or"
+            " abfs://"
+        )
+    if scheme_of(uri) is None and (file := _file_in_the_way(Path(decode_path(uri)))) is not None:
+        raise InvalidInput(f"output {uri}: {encode_path(file)} is a file; give a folder, which need not exist yet")
+
+
+def _file_in_the_way(path: Path) -> Path | None:
+    for place in (path, *path.parents):
+        with suppress(PermissionError):  # what cannot be looked at is told when it is written to
+            if place.exists():
+                return None if place.is_dir() else place
+    return None
 
 
 def submit(
@@ -63,9 +97,11 @@ def submit(
             jobs.cancel(conn, job.id, reason=Reason.SUPERSEDED, actor="samjobs process")
     ignored: Counter[str] = Counter()
     try:
+        storage.put(join(spec.output.uri, OUTPUT_MARK), b"")
         count = _add(store, job.id, _images(spec, storage, ignored), listed)
         if count == 0:
-            raise InvalidInput(f"no images in {_where(spec)}{_passed_over(ignored)}")
+            why = f" (passed over: {_in_words(ignored)})" if ignored else ""
+            raise InvalidInput(f"no images in {_where(spec)}{why}")
     except BaseException as error:
         _withdraw(store, job.id, error)
         raise
@@ -87,7 +123,7 @@ def _images(spec: JobSpec, storage: Storage, ignored: Counter[str]) -> Iterable[
             ignored["without an entry in the file"] = paired.left_out
         found = paired.images
     found = (_with_prompts(image, spec) for image in found)
-    return check_stems(found) if Format.YOLO_SEG in spec.output.formats else found
+    return check_classes(check_stems(found), spec) if Format.YOLO_SEG in spec.output.formats else found
 
 
 def _with_prompts(image: NewImage, spec: JobSpec) -> NewImage:
@@ -118,7 +154,9 @@ def _where(spec: JobSpec) -> str:
     return spec.images.prefix or spec.images.manifest or "images.list"
 
 
-def _passed_over(ignored: Counter[str]) -> str:
-    if not ignored:
-        return ""
-    return " (passed over: " + ", ".join(f"{count} {reason}" for reason, count in sorted(ignored.items())) + ")"
+def _in_words(ignored: Counter[str]) -> str:
+    """
+    >>> _in_words(Counter({"hidden": 2, "not an image": 1}))
+    '2 hidden, 1 not an image'
+    """
+    return ", ".join(f"{count} {reason}" for reason, count in sorted(ignored.items()))

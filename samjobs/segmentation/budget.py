@@ -1,8 +1,9 @@
 """How much memory may images take while they wait for the device?
 
-A budget of bytes shared by the threads that decode. The image that is next in order is always let in, whatever its
-size: otherwise images decoded early could hold the whole budget while the one they all wait for cannot start.
-So the peak is the budget plus, at worst, one image.
+A budget of bytes shared by the threads that read and decode. The image that is next in order is always let in,
+whatever its size: otherwise images decoded early could hold the whole budget while the one they all wait for cannot
+start. So the peak is the budget plus, at worst, one image in decoding and the small pictures that the device and the
+writers have in hand.
 """
 
 import threading
@@ -19,22 +20,19 @@ class ByteBudget:
         self._changed = threading.Condition()
 
     def acquire(self, number: int, size: int) -> None:
-        """Wait until `size` bytes are free for image `number`, or it is the next in order.
+        """Wait until image `number` may hold `size` bytes in all, or it is the next in order. Until then what it holds
+        already stays counted.
 
         A closed budget lets everybody in, so that no thread is left waiting when the pipeline stops.
         """
         with self._changed:
-            self._changed.wait_for(lambda: self._closed or number <= self._head or self._fits(size))
-            self._held[number] = size
+            self._changed.wait_for(lambda: self._closed or number <= self._head or self._fits(number, size))
+            self._set(number, size)
 
-    def shrink(self, number: int, size: int) -> None:
-        """Image `number` holds only `size` bytes from now on; 0 lets go of it."""
+    def hold(self, number: int, size: int) -> None:
+        """Image `number` holds `size` bytes from now on, without waiting; 0 lets go of it."""
         with self._changed:
-            if size:
-                self._held[number] = size
-            else:
-                self._held.pop(number, None)
-            self._changed.notify_all()
+            self._set(number, size)
 
     def advance(self, number: int) -> None:
         """Image `number` is the next to be consumed."""
@@ -48,5 +46,12 @@ class ByteBudget:
             self._closed = True
             self._changed.notify_all()
 
-    def _fits(self, size: int) -> bool:
-        return sum(self._held.values()) + size <= self._limit
+    def _fits(self, number: int, size: int) -> bool:
+        return sum(self._held.values()) - self._held.get(number, 0) + size <= self._limit
+
+    def _set(self, number: int, size: int) -> None:
+        if size:
+            self._held[number] = size
+        else:
+            self._held.pop(number, None)
+        self._changed.notify_all()

@@ -6,7 +6,6 @@ until the end. The result is what `pycocotools.coco.COCO` loads: RLE masks, `sco
 
 import json
 import tempfile
-from collections.abc import Iterable
 from types import TracebackType
 from typing import Any, Self, TextIO
 
@@ -21,17 +20,15 @@ class CocoWriter:
 
     Args:
         file: opened for writing text in UTF-8; stays open.
-        labels: class names with the category ids 1…n, for ids that do not depend on what is found first. Labels met
-            later get the next ids.
+
+    Category ids count from 1 in the order in which labels are met.
     """
 
-    def __init__(self, file: TextIO, labels: Iterable[str] = ()) -> None:
+    def __init__(self, file: TextIO) -> None:
         self._file = file
         self._images = tempfile.SpooledTemporaryFile(SPOOL_BYTES, "w+", encoding="utf-8")  # noqa: SIM115  closed by __exit__
         self._categories: dict[str, int] = {}
         self._image_count = self._annotation_count = 0
-        for label in labels:
-            self._category(label)
 
     def __enter__(self) -> Self:
         info = _json({"description": "samjobs results", "version": __version__})

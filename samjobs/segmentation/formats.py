@@ -6,14 +6,14 @@
     yolo-seg       <dir>/<key>.txt         key without its extension; lossy: no holes, one line per part
     overlay        <dir>/<key>.jpg         lossy: a picture for people
 
-No more than one mask of the photo's size is held at once; the label PNG takes two bytes per pixel.
+`<key>` is the path below the input as `storage.mirrored` writes it. No more than one mask of the photo's size is held
+at once, at one byte per pixel; the label PNG takes two.
 """
 
 import json
-import struct
-import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import PurePosixPath
 from typing import Any
 
@@ -25,20 +25,24 @@ from samjobs.segmentation.outlines import Part, outlines
 from samjobs.segmentation.overlay import draw
 from samjobs.segmentation.records import InstanceRecord
 from samjobs.segmentation.rle import strips
+from samjobs.segmentation.upsample import STRIP_PIXELS
 from samjobs.spec import LOSSY_FORMATS, Format
+from samjobs.storage import mirrored
 
-STRIP_PIXELS = 4_000_000
 MAX_LABEL = 65_535
 FAST = 1  # zlib level: masks compress well at any
 
 
+File = tuple[str, Callable[[], bytes]]  # path below the format's folder, and what makes it
+
+
 @dataclass(frozen=True)
-class Rendered:
-    """One file."""
+class Planned:
+    """One file: its name is known before it is made, and it is made only when asked for."""
 
     path: str  # below the output root
-    data: bytes
     lossy: bool
+    make: Callable[[], bytes]
 
 
 @dataclass(frozen=True)
@@ -49,22 +53,16 @@ class Scene:
     width: int  # of the upright photo
     height: int
     instances: Sequence[InstanceRecord]  # best score first
-    labels: Sequence[str] = ()  # class names in the order of YOLO's indices; those not named here follow as they appear
+    labels: Sequence[str] = ()  # class names in the order of YOLO's indices, those of all instances among them
     preview: UInt8Image | None = None  # the upright photo, small; needed by the overlay
 
 
-def render(fmt: Format, scene: Scene) -> Iterator[Rendered]:
-    """The files of one format, one after the other."""
-    for path, data in _RENDERERS[fmt](scene):
-        yield Rendered(f"{fmt.value}/{path}", data, fmt in LOSSY_FORMATS)
+def plan(fmt: Format, scene: Scene) -> list[Planned]:
+    """The files of one format."""
+    return [Planned(f"{fmt.value}/{path}", fmt in LOSSY_FORMATS, make) for path, make in _FILES[fmt](scene)]
 
 
-def class_order(labels: Sequence[str], instances: Sequence[InstanceRecord]) -> list[str]:
-    """YOLO's class names by index."""
-    return list(dict.fromkeys([*labels, *(instance.label for instance in instances)]))
-
-
-def _label_png(scene: Scene) -> Iterator[tuple[str, bytes]]:
+def _label_png(scene: Scene) -> bytes:
     if len(scene.instances) > MAX_LABEL:
         raise ValueError(f"{len(scene.instances)} instances do not fit into a 16-bit label image ({MAX_LABEL})")
     labels = np.zeros((scene.height, scene.width), np.uint16)
@@ -72,30 +70,18 @@ def _label_png(scene: Scene) -> Iterator[tuple[str, bytes]]:
         for x, y, mask in strips(instance.segmentation.rle, STRIP_PIXELS):
             labels[y : y + mask.shape[0], x : x + mask.shape[1]][mask] = instance.id
     _, data = cv2.imencode(".png", labels, [cv2.IMWRITE_PNG_COMPRESSION, FAST])
-    yield f"{scene.key}.png", data.tobytes()
+    return data.tobytes()
 
 
-def _instance_png(scene: Scene) -> Iterator[tuple[str, bytes]]:
-    for instance in scene.instances:
-        # One line of the PNG: its filter byte, which stays 0 for none, then eight pixels a byte.
-        lines = np.zeros((scene.height, 1 + (scene.width + 7) // 8), np.uint8)
-        for x, y, mask in strips(instance.segmentation.rle, STRIP_PIXELS):
-            eights = np.packbits(np.pad(mask, ((0, 0), (x % 8, 0))), axis=1)
-            first = 1 + x // 8
-            lines[y : y + mask.shape[0], first : first + eights.shape[1]] |= eights
-        yield f"{scene.key}/{instance.id:04d}.png", _one_bit_png(lines, scene.width)
+def _instance_png(scene: Scene, instance: InstanceRecord) -> bytes:
+    pixels = np.zeros((scene.height, scene.width), np.uint8)
+    for x, y, mask in strips(instance.segmentation.rle, STRIP_PIXELS):
+        pixels[y : y + mask.shape[0], x : x + mask.shape[1]][mask] = 255
+    _, data = cv2.imencode(".png", pixels, [cv2.IMWRITE_PNG_BILEVEL, 1, cv2.IMWRITE_PNG_COMPRESSION, FAST])
+    return data.tobytes()
 
 
-def _one_bit_png(lines: UInt8Image, width: int) -> bytes:
-    """A PNG (ISO/IEC 15948) of 1-bit grey. Written here because Pillow would unpack every bit to a byte first."""
-    header = struct.pack(">IIBBBBB", width, len(lines), 1, 0, 0, 0, 0)
-    chunks = ((b"IHDR", header), (b"IDAT", zlib.compress(lines.data, FAST)), (b"IEND", b""))
-    return b"\x89PNG\r\n\x1a\n" + b"".join(
-        struct.pack(">I", len(body)) + kind + body + struct.pack(">I", zlib.crc32(kind + body)) for kind, body in chunks
-    )
-
-
-def _polygons(scene: Scene) -> Iterator[tuple[str, bytes]]:
+def _polygons(scene: Scene) -> bytes:
     data = {
         "image": scene.key,
         "width": scene.width,
@@ -104,7 +90,7 @@ def _polygons(scene: Scene) -> Iterator[tuple[str, bytes]]:
         "coordinates": "pixels of the upright photo; the centre of the top left pixel is 0.5, 0.5",
         "instances": [_polygon_instance(instance) for instance in scene.instances],
     }
-    yield f"{scene.key}.json", json.dumps(data, ensure_ascii=False, separators=(",", ":")).encode()
+    return json.dumps(data, ensure_ascii=False, separators=(",", ":")).encode()
 
 
 def _polygon_instance(instance: InstanceRecord) -> dict[str, Any]:
@@ -121,14 +107,14 @@ def _polygon_instance(instance: InstanceRecord) -> dict[str, Any]:
     }
 
 
-def _yolo_seg(scene: Scene) -> Iterator[tuple[str, bytes]]:
-    classes = {label: index for index, label in enumerate(class_order(scene.labels, scene.instances))}
+def _yolo_seg(scene: Scene) -> bytes:
+    classes = {label: index for index, label in enumerate(scene.labels)}
     lines = [
         _yolo_line(classes[instance.label], part, scene)
         for instance in scene.instances
         for part in outlines(instance.segmentation.rle)
     ]
-    yield f"{PurePosixPath(scene.key).with_suffix('')}.txt", "".join(lines).encode()
+    return "".join(lines).encode()
 
 
 def _yolo_line(index: int, part: Part, scene: Scene) -> str:
@@ -136,16 +122,31 @@ def _yolo_line(index: int, part: Part, scene: Scene) -> str:
     return f"{index} {' '.join(f'{value:.6f}' for value in points.ravel())}\n"
 
 
-def _overlay(scene: Scene) -> Iterator[tuple[str, bytes]]:
+def _overlay(scene: Scene) -> bytes:
     if scene.preview is None:
         raise ValueError("an overlay needs the photo's preview")
-    yield f"{scene.key}.jpg", draw(scene.preview, scene.instances)
+    return draw(scene.preview, scene.instances)
 
 
-_RENDERERS = {
-    Format.LABEL_PNG: _label_png,
-    Format.INSTANCE_PNG: _instance_png,
-    Format.POLYGONS: _polygons,
-    Format.YOLO_SEG: _yolo_seg,
-    Format.OVERLAY: _overlay,
+def _one(suffix: str, make: Callable[[Scene], bytes]) -> Callable[[Scene], list[File]]:
+    """A format of one file per image."""
+    return lambda scene: [(mirrored(scene.key) + suffix, partial(make, scene))]
+
+
+def _one_per_instance(scene: Scene) -> list[File]:
+    folder = mirrored(scene.key)
+    return [(f"{folder}/{one.id:04d}.png", partial(_instance_png, scene, one)) for one in scene.instances]
+
+
+def _by_stem(scene: Scene) -> list[File]:
+    """YOLO looks for labels by the photo's name without its extension."""
+    return [(f"{PurePosixPath(mirrored(scene.key)).with_suffix('')}.txt", partial(_yolo_seg, scene))]
+
+
+_FILES: dict[Format, Callable[[Scene], list[File]]] = {
+    Format.LABEL_PNG: _one(".png", _label_png),
+    Format.INSTANCE_PNG: _one_per_instance,
+    Format.POLYGONS: _one(".json", _polygons),
+    Format.YOLO_SEG: _by_stem,
+    Format.OVERLAY: _one(".jpg", _overlay),
 }

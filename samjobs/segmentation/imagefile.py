@@ -8,7 +8,7 @@ import io
 from dataclasses import dataclass
 from typing import Final
 
-from PIL import Image, UnidentifiedImageError
+from PIL import Image, PngImagePlugin, UnidentifiedImageError
 from PIL.ExifTags import Base
 
 from samjobs.errors import ImageError
@@ -26,6 +26,8 @@ FORMATS: Final = (
 # Pillow's own guard warns at one size and raises at another, for all users of the process alike. `Limits` decides
 # before anything is decoded, so the guard is off: set once, here, because it is a global of the process.
 Image.MAX_IMAGE_PIXELS = None
+# Pillow refuses a PNG with a megabyte of compressed text, which editing histories reach; the file's size is limited.
+PngImagePlugin.MAX_TEXT_CHUNK = PngImagePlugin.MAX_TEXT_MEMORY = 64 << 20
 Image.init()  # registers the readers now, not in the first of several threads
 
 DNG_VERSION, NEW_SUBFILE_TYPE = 50706, 254

@@ -17,7 +17,7 @@ from samjobs.segmentation import pixels
 from samjobs.segmentation.engines.base import LongSide, Square, UInt8Image
 from samjobs.segmentation.imagefile import Limits, check_pixels, frame_count, load_pixels, open_image, orientation
 
-__all__ = ["Header", "Limits", "Photo", "decode", "peek"]
+__all__ = ["Limits", "Photo", "decode", "decode_bytes"]
 
 Size = tuple[int, int]  # width, height
 
@@ -36,18 +36,6 @@ BITS_PER_SAMPLE = 258  # TIFF tag
 
 
 @dataclass(frozen=True)
-class Header:
-    """What the file says of itself, before anything is decoded."""
-
-    width: int  # of the upright photo
-    height: int
-    format: str  # as Pillow names it
-    mode: str  # as Pillow names it, e.g. RGB, CMYK, I;16
-    frames: int
-    decode_bytes: int  # estimate of the peak memory of `decode`, without the file itself and the result
-
-
-@dataclass(frozen=True)
 class Photo:
     """A decoded photo."""
 
@@ -61,17 +49,15 @@ class Photo:
     notes: tuple[str, ...]  # what was done to it that a reader of the results must know
 
 
-def peek(data: bytes, limits: Limits, target: Square | LongSide | None = None, preview: int | None = None) -> Header:
-    """What the file's header says. The estimate of memory is closer with the `target` and `preview` of `decode`.
+def decode_bytes(data: bytes, target: Square | LongSide, limits: Limits, preview: int | None = None) -> int:
+    """About the peak memory in bytes of `decode` with the same arguments, without the file itself and the result.
 
     Raises:
         ImageError: as `decode`, as far as the header tells.
     """
     image = open_image(data, limits)
     turned, _ = orientation(image, loaded=False)
-    needed = _decode_bytes(image, data, turned, _wanted(image.size, target, preview) if target else image.size)
-    width, height = _upright(image.size, _pending(image, turned))
-    return Header(width, height, image.format or "", image.mode, frame_count(data), needed)
+    return _peak_bytes(image, data, turned, _wanted(image.size, target, preview))
 
 
 def decode(data: bytes, target: Square | LongSide, limits: Limits, preview: int | None = None) -> Photo:
@@ -170,7 +156,7 @@ def _finish(image: Image.Image, box: tuple[float, float], size: Size, pending: i
     return np.array(picture)
 
 
-def _decode_bytes(image: Image.Image, data: bytes, turned: int, wanted: Size) -> int:
+def _peak_bytes(image: Image.Image, data: bytes, turned: int, wanted: Size) -> int:
     """Memory of decoding: the picture as the codec and Pillow hold it, the bands, and the reduced picture."""
     width, height = image.size
     count = width * height

@@ -64,21 +64,15 @@ class Masks(Protocol):
 
 
 def select(
-    found: Sequence[Candidates],
-    scores: Sequence[float],
-    thresholds: Thresholds,
-    width: int,
-    height: int,
-    strip_pixels: int,
+    found: Sequence[Candidates], scores: Sequence[float], thresholds: Thresholds, width: int, height: int
 ) -> Selected:
     """The instances of one upright photo of width × height pixels.
 
     Args:
         found: what each query found.
         scores: the least score of an instance, per query.
-        strip_pixels: interpolated values held at once while a mask is upsampled.
     """
-    masks = [_masks(candidates, thresholds.mask, width, height, strip_pixels) for candidates in found]
+    masks = [_masks(candidates, thresholds.mask, width, height) for candidates in found]
     truncated = any(candidates.truncated for candidates in found)
     better = _Better(thresholds.nms_iou, thresholds.nms_across_prompts)
     kept: list[Instance] = []
@@ -165,22 +159,21 @@ def _iou(one: Small, other: Small) -> float:
     return shared / (int(np.count_nonzero(one.mask)) + int(np.count_nonzero(other.mask)) - shared)
 
 
-def _masks(candidates: Candidates, threshold: float, width: int, height: int, strip_pixels: int) -> Masks:
+def _masks(candidates: Candidates, threshold: float, width: int, height: int) -> Masks:
     if candidates.logits is not None:
-        return _LogitMasks(candidates.logits, threshold, width, height, strip_pixels)
+        return _LogitMasks(candidates.logits, threshold, width, height)
     if candidates.crops is None or candidates.crop_size is None:
         raise ValueError("candidates hold neither logits nor crops with their crop_size")
-    return _CropMasks(candidates.crops, candidates.crop_size, width, height, strip_pixels)
+    return _CropMasks(candidates.crops, candidates.crop_size, width, height)
 
 
 class _LogitMasks:
     """Masks as logits of the whole photo (n, h, w): a pixel belongs where its probability is above the threshold."""
 
-    def __init__(self, logits: Logits, threshold: float, width: int, height: int, strip_pixels: int) -> None:
+    def __init__(self, logits: Logits, threshold: float, width: int, height: int) -> None:
         self._logits = logits
         self._threshold = math.log(threshold / (1 - threshold))
         self._grid = Grid.of(logits.shape[1:], height, width)
-        self._strip_pixels = strip_pixels
 
     def small(self, index: int) -> Small | None:
         return _trimmed(self._logits[index].astype(np.float32, copy=False) > np.float32(self._threshold))
@@ -190,20 +183,17 @@ class _LogitMasks:
         h, w = small.mask.shape
         x, y = max(0, small.x - 1), max(0, small.y - 1)
         window = self._logits[index, y : small.y + h + 1, x : small.x + w + 1].astype(np.float32)
-        return runs_above(window, x, y, self._grid, self._threshold, self._strip_pixels)
+        return runs_above(window, x, y, self._grid, self._threshold)
 
 
 class _CropMasks:
     """Masks that are already sharp, at the size of the working image, each inside its frame."""
 
-    def __init__(
-        self, crops: Sequence[Crop], size: tuple[int, int], width: int, height: int, strip_pixels: int
-    ) -> None:
+    def __init__(self, crops: Sequence[Crop], size: tuple[int, int], width: int, height: int) -> None:
         self._crops = crops
         self._size = size
         self._height = height
         self._grid = Grid.of(size, height, width) if size != (height, width) else None
-        self._strip_pixels = strip_pixels
 
     def small(self, index: int) -> Small | None:
         crop = self._crops[index]
@@ -219,7 +209,7 @@ class _CropMasks:
         right, bottom = min(1, self._size[1] - small.x - w), min(1, self._size[0] - small.y - h)
         window = np.full((top + h + bottom, left + w + right), -1, np.float32)
         window[top : top + h, left : left + w][small.mask] = 1
-        return runs_above(window, small.x - left, small.y - top, self._grid, 0.0, self._strip_pixels)
+        return runs_above(window, small.x - left, small.y - top, self._grid, 0.0)
 
 
 def _trimmed(mask: Bools) -> Small | None:

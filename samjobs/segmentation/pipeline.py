@@ -15,6 +15,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
+from typing import Protocol, TypeVar
 
 from samjobs.errors import DeviceFault, ErrorClass, ImageError, SamjobsError, describe
 from samjobs.segmentation.budget import ByteBudget
@@ -22,10 +23,13 @@ from samjobs.segmentation.engines.base import Candidates, Engine, Selection
 from samjobs.segmentation.prepare import Preparer
 from samjobs.segmentation.prompts import least_scores
 from samjobs.segmentation.publish import Publisher
-from samjobs.segmentation.work import STAGES, Outcome, Prepared, Task, Work
+from samjobs.segmentation.records import Earlier
+from samjobs.segmentation.work import Outcome, Prepared, Task, Work
 from samjobs.states import ImageState
 
 IDENTICAL_FAULTS = 3
+
+Result = TypeVar("Result", Outcome, Prepared | Outcome)
 
 
 @dataclass(frozen=True)
@@ -68,14 +72,36 @@ class FaultWatch:
             raise DeviceFault(f"{self._count} images in a row met the same unexpected error: {text}") from error
 
 
+class Allowance(Protocol):
+    """How many images may still be segmented."""
+
+    def left(self) -> int | None:
+        """None: without limit; 0: stop now."""
+
+    def spend(self, images: int) -> None:
+        """So many are about to be given to the engine."""
+
+
+class Limit:
+    """An allowance of a number of images, or without limit."""
+
+    def __init__(self, images: int | None = None) -> None:
+        self._left = images
+
+    def left(self) -> int | None:
+        return self._left
+
+    def spend(self, images: int) -> None:
+        if self._left is not None:
+            self._left -= images
+
+
 @dataclass
 class Ran:
     """What a run of the pipeline came to."""
 
     stopped: bool = False  # asked to stop before the last image
     postponed: list[Outcome] = field(default_factory=list)  # met a transient error
-    seconds: dict[str, float] = field(default_factory=dict)  # stage → time, summed over threads
-    wall_s: float = 0.0
 
 
 def run(
@@ -85,15 +111,16 @@ def run(
     bounds: Bounds,
     *,
     commit: Callable[[Outcome], None],
-    allowance: Callable[[], int | None],
+    allowance: Allowance,
     faults: FaultWatch,
 ) -> Ran:
     """See to `tasks` in order, in the calling thread and helpers.
 
     Args:
-        commit: told of each image's outcome, in input order, in the calling thread.
-        allowance: how many images may still be segmented: None without limit, 0 to stop now. Asked before each
-            batch; the image or batch in hand is always finished and committed.
+        commit: told of each image's outcome, in the calling thread, in input order; only an image that needs no
+            device may be told before those of the batch that is filling.
+        allowance: asked before each batch, and spent by the images that the engine is given, not by those that fail
+            before. The image or batch in hand is always finished and committed.
 
     Raises:
         SamjobsError: of class worker or critical; outcomes committed before it stand.
@@ -110,7 +137,7 @@ class _Run:
         engine: Engine,
         bounds: Bounds,
         commit: Callable[[Outcome], None],
-        allowance: Callable[[], int | None],
+        allowance: Allowance,
         faults: FaultWatch,
     ) -> None:
         self._work, self._engine, self._bounds = work, engine, bounds
@@ -120,12 +147,12 @@ class _Run:
         self._preparer = Preparer(work, self._publisher, self._budget, bounds.decode_threads)
         self._prepare_pool = ThreadPoolExecutor(bounds.fetch_threads, "prepare")
         self._publish_pool = ThreadPoolExecutor(bounds.fetch_threads, "publish")
-        self._ahead: deque[tuple[int, Future[Prepared | Outcome]]] = deque()
+        self._ahead: deque[tuple[int, Task, Future[Prepared | Outcome]]] = deque()
         self._behind: deque[Outcome | tuple[Task, Future[Outcome]]] = deque()
-        self._ran = Ran(seconds=dict.fromkeys(STAGES, 0.0))
+        self._odd_files = FaultWatch()  # its own: that files can be read says nothing of the engine
+        self._ran = Ran()
 
     def through(self, tasks: Iterable[Task]) -> Ran:
-        started = time.monotonic()
         numbered = enumerate(tasks)
         try:
             while batch := self._next_batch(numbered):
@@ -137,7 +164,6 @@ class _Run:
             self._budget.close()
             self._prepare_pool.shutdown(cancel_futures=True)
             self._publish_pool.shutdown(cancel_futures=True)
-        self._ran.wall_s = time.monotonic() - started
         return self._ran
 
     def _next_batch(self, numbered: Iterator[tuple[int, Task]]) -> list[tuple[int, Prepared]]:
@@ -145,16 +171,18 @@ class _Run:
         batch: list[tuple[int, Prepared]] = []
         while True:
             for number, task in itertools.islice(numbered, self._bounds.window - len(self._ahead)):
-                self._ahead.append((number, self._prepare_pool.submit(self._preparer.prepare, number, task)))
-            allowed = self._allowance()
+                self._ahead.append((number, task, self._prepare_pool.submit(self._preparer.prepare, number, task)))
+            allowed = self._allowance.left()
             if allowed == 0:
                 self._ran.stopped = bool(self._ahead or batch)
                 return []
             if not self._ahead:
                 return batch
-            number, future = self._ahead.popleft()
+            number, task, future = self._ahead.popleft()
             self._budget.advance(number)
-            result = future.result()
+            result = self._result_of(task, future, self._odd_files)
+            if not isinstance(result, Outcome) or result.state is ImageState.SKIPPED:
+                self._odd_files.passed()
             if isinstance(result, Outcome):
                 self._behind.append(result)
                 self._settle(self._bounds.in_flight)
@@ -171,16 +199,17 @@ class _Run:
             prepared.seconds["segment"] = share
             if isinstance(answer, SamjobsError):
                 refuse = self._publisher.refuse
-                future = self._publish_pool.submit(refuse, prepared.task, answer, prepared.source, prepared.seconds)
+                future = self._publish_pool.submit(refuse, prepared.task, answer, prepared.earlier, prepared.source)
             else:
                 future = self._publish_pool.submit(self._publisher.publish, prepared, answer)
-            future.add_done_callback(lambda _, number=number: self._budget.shrink(number, 0))  # type: ignore[misc]
+            future.add_done_callback(lambda _, number=number: self._budget.hold(number, 0))  # type: ignore[misc]
             self._behind.append((prepared.task, future))
 
     def _answer(self, batch: Sequence[Prepared]) -> list[list[Candidates] | SamjobsError]:
         """The device's answer for each image, or what is wrong with that image."""
         refusals = [self._refusal(prepared) for prepared in batch]
         fit = [prepared for prepared, refusal in zip(batch, refusals, strict=True) if refusal is None]
+        self._allowance.spend(len(fit))
         answers = iter(self._run_engine(fit) if fit else [])
         return [refusal or next(answers) for refusal in refusals]
 
@@ -189,7 +218,7 @@ class _Run:
             for asked in prepared.asked:
                 self._engine.check(self._work.spec.mode, asked.query)
         except SamjobsError as error:
-            return self._of_this_image(error)
+            return self._of_this_image(error, self._faults)
         return None
 
     def _run_engine(self, batch: Sequence[Prepared]) -> list[list[Candidates] | SamjobsError]:
@@ -204,16 +233,16 @@ class _Run:
         except Exception as error:
             if len(batch) > 1:  # one of them spoils the batch: find out which
                 return [answer for prepared in batch for answer in self._run_engine([prepared])]
-            return [self._of_this_image(error)]
+            return [self._of_this_image(error, self._faults)]
         return list(found)
 
-    def _of_this_image(self, error: Exception) -> SamjobsError:
+    def _of_this_image(self, error: Exception, faults: FaultWatch) -> SamjobsError:
         """`error` as this image's own fault; raised instead when every image would meet it."""
         if isinstance(error, SamjobsError):
             if error.error_class in (ErrorClass.WORKER, ErrorClass.CRITICAL):
                 raise error
             return error
-        self._faults.failed(error)
+        faults.failed(error)
         return ImageError(f"this image met an unexpected error: {describe(error)}")
 
     def _settle(self, in_flight: int) -> None:
@@ -224,23 +253,23 @@ class _Run:
                 task, future = head
                 if len(self._behind) <= in_flight and not future.done():
                     return
-                head = self._published(task, future)
+                head = self._result_of(task, future, self._faults)
             self._behind.popleft()
             self._note(head)
 
-    def _published(self, task: Task, future: "Future[Outcome]") -> Outcome:
+    def _result_of(self, task: Task, future: "Future[Result]", faults: FaultWatch) -> Result | Outcome:
+        """What a helper thread came to; an unexpected error in it is this image's own failure."""
         try:
             return future.result()
         except SamjobsError:
-            raise  # of a class that concerns every image: publish() turned the others into outcomes
+            raise  # of a class that concerns every image: the thread turned the others into outcomes
         except Exception as error:
-            return self._publisher.refuse(task, self._of_this_image(error))
+            earlier = Earlier.of(self._publisher.earlier(task))
+            return self._publisher.refuse(task, self._of_this_image(error, faults), earlier)
 
     def _note(self, outcome: Outcome) -> None:
         if outcome.state is ImageState.DONE:
             self._faults.passed()
-        for stage, seconds in outcome.seconds.items():
-            self._ran.seconds[stage] += seconds
         if outcome.state is ImageState.PENDING:
             self._ran.postponed.append(outcome)
         else:

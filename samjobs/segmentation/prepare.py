@@ -14,7 +14,7 @@ from samjobs.segmentation import images
 from samjobs.segmentation.budget import ByteBudget
 from samjobs.segmentation.prompts import ask
 from samjobs.segmentation.publish import Publisher
-from samjobs.segmentation.records import AnyRecord, FailureRecord, OutputFile, Record
+from samjobs.segmentation.records import AnyRecord, Earlier, FailureRecord, OutputFile, Record
 from samjobs.segmentation.work import Outcome, Prepared, Source, Task, Work
 from samjobs.spec import Format
 from samjobs.storage import content_hash, join, quick_hash
@@ -35,50 +35,61 @@ class Preparer:
         Raises:
             SamjobsError: of a class that concerns every image.
         """
+        result: Prepared | Outcome | None = None
+        try:
+            result = self._see_to(number, task)
+            return result
+        finally:
+            if not isinstance(result, Prepared):
+                self._budget.hold(number, 0)
+
+    def _see_to(self, number: int, task: Task) -> Prepared | Outcome:
+        earlier: AnyRecord | None = None
         looked: _Look | None = None
         try:
-            looked = _Look(self._work, task, self._publisher.earlier(task))
-            if not looked.verdict.redo and isinstance(looked.earlier, Record):
-                return self._publisher.keep(task, looked.earlier, looked.source)
-            return self._decode(number, task, looked)
+            earlier = self._publisher.earlier(task)
+            looked = _Look(self._work, task, earlier, number, self._budget)
+            if not looked.verdict.redo and isinstance(earlier, Record):
+                return self._publisher.keep(task, earlier, looked.source())
+            return self._decode(number, task, looked, Earlier.of(earlier))
         except SamjobsError as error:
-            self._budget.shrink(number, 0)
-            return self._publisher.refuse(task, error, looked.source_if_read if looked else None)
+            source = looked.source() if looked is not None and looked.was_read else None
+            return self._publisher.refuse(task, error, Earlier.of(earlier), source)
 
-    def _decode(self, number: int, task: Task, looked: "_Look") -> Prepared:
+    def _decode(self, number: int, task: Task, looked: "_Look", earlier: Earlier) -> Prepared:
         limits, target = self._work.limits, self._work.info.input_size
         started = time.monotonic()
-        self._budget.acquire(number, looked.present.size or 0)
         data = looked.read()
         fetched = time.monotonic()
         preview = PREVIEW_PIXELS if Format.OVERLAY in self._work.spec.output.formats else None
-        header = images.peek(data, limits, target, preview)
-        self._budget.shrink(number, 0)
-        self._budget.acquire(number, len(data) + header.decode_bytes)
+        self._budget.acquire(number, len(data) + images.decode_bytes(data, target, limits, preview))
         with self._decoding:
             decoding = time.monotonic()
             photo = images.decode(data, target, limits, preview)
-        self._budget.shrink(number, photo.pixels.nbytes + (photo.preview.nbytes if photo.preview is not None else 0))
+        seconds = {"fetch": fetched - started, "decode": time.monotonic() - decoding}
         prompts = self._work.spec.prompts_for(task.prompts)
-        return Prepared(
+        prepared = Prepared(
             task=task,
             reason=looked.verdict.reason,
-            source=looked.source,
+            source=looked.source(),
             photo=photo,
             asked=ask(prompts, self._work.spec.mode, photo.width, photo.height),
             config_hash=looked.present.config_hash,
-            seconds={"fetch": fetched - started, "decode": time.monotonic() - decoding},
+            earlier=earlier,
+            seconds=seconds,
         )
+        self._budget.hold(number, photo.pixels.nbytes + (photo.preview.nbytes if photo.preview is not None else 0))
+        return prepared
 
 
 class _Look:
     """The evidence on one image, gathered as far as the decision needs it."""
 
-    def __init__(self, work: Work, task: Task, earlier: AnyRecord | None) -> None:
-        self._work, self._task = work, task
+    def __init__(self, work: Work, task: Task, earlier: AnyRecord | None, number: int, budget: ByteBudget) -> None:
+        self._work, self._task, self._earlier = work, task, earlier
+        self._number, self._budget = number, budget
         self._data: bytes | None = None
         self._stamp = work.storage.stamp(task.uri)
-        self.earlier = earlier
         self.present = Present(
             config_hash=work.spec.config_hash(task.prompts),
             fingerprint=work.info.fingerprint,
@@ -87,23 +98,26 @@ class _Look:
         )
         self.verdict = self._decide()
 
-    @property
     def source(self) -> Source:
-        """What is known of the file: from its bytes, or, when it was found unchanged, from its record."""
-        if self._data is not None:
-            return Source(self._stamp, len(self._data), quick_hash(self._data), content_hash(self._data))
-        known = self.earlier.source if self.earlier is not None else None
+        """What is known of the file: from its bytes, which are hashed here, or, when it was found unchanged, from its
+        record."""
+        data = self._data
+        if data is not None:
+            return Source(self._stamp, len(data), quick_hash(data), self.present.content_hash or content_hash(data))
+        known = self._earlier.source if self._earlier is not None else None
         assert known is not None, "a file is left unread only when its record says what it holds"
         return Source(self._stamp, known.size, known.quick_hash, known.content_hash)
 
     @property
-    def source_if_read(self) -> Source | None:
-        return self.source if self._data is not None else None
+    def was_read(self) -> bool:
+        return self._data is not None
 
     def read(self) -> bytes:
-        """All bytes of the file."""
+        """All bytes of the file, once there is room for them."""
         if self._data is None:
+            self._budget.acquire(self._number, self._stamp.size or 0)
             self._data = self._work.storage.read(self._task.uri, self._work.limits.max_bytes)
+            self._budget.hold(self._number, len(self._data))  # the true size, where the server did not tell it
         return self._data
 
     def _decide(self) -> Verdict:
@@ -120,7 +134,7 @@ class _Look:
                     self.present = replace(self.present, content_hash=content_hash(self.read()))
 
     def _prior(self) -> Prior | None:
-        match self.earlier:
+        match self._earlier:
             case None:
                 return None
             case FailureRecord():

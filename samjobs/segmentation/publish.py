@@ -1,30 +1,38 @@
 """What is written for an image, and in which order?
 
-Files on request first, the record last and whole: an image counts as done only when its record is there, and then
-everything that the record names is there too. Nothing is written once the lease is lost.
+1. a note in the record's place of all files that are there or will be, so that a crash leaves none that nobody knows
+2. the files on request
+3. the record, whole: only now is the image done, and all that the record names is there
+4. files of an earlier run that the record does not name are removed
+
+An image that fails loses its earlier results only when its bytes have changed. When they could not be read, or the
+prompt or the engine is at fault, what was found earlier is still true of the photo and stays. Nothing is written once
+the lease is lost.
 """
 
 import time
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import replace
 
 from samjobs.errors import (
     AccessDenied,
     ErrorClass,
+    ImageError,
     InvalidInput,
     LeaseLost,
     ObjectMissing,
     OutputUnwritable,
-    PromptError,
     SamjobsError,
 )
 from samjobs.names import Reason
 from samjobs.segmentation import masks, records
 from samjobs.segmentation.engines.base import Candidates
-from samjobs.segmentation.formats import Rendered, Scene, render
+from samjobs.segmentation.formats import Planned, Scene, plan
 from samjobs.segmentation.prompts import least_scores
 from samjobs.segmentation.records import (
     AnyRecord,
+    Earlier,
     EngineFacts,
     Exif,
     FailureRecord,
@@ -34,10 +42,12 @@ from samjobs.segmentation.records import (
     SourceFacts,
     instance_records,
 )
-from samjobs.segmentation.work import RECORD_LIMIT_BYTES, Outcome, Prepared, Source, Task, Work
+from samjobs.segmentation.work import RECORD_LIMIT_BYTES, Outcome, Prepared, Source, Task, Work, record_path
 from samjobs.spec import Format
 from samjobs.states import ImageState
 from samjobs.storage import content_hash, join
+
+PROBE = ".samjobs-probe.part"  # named like the other files that listings pass over
 
 
 class Publisher:
@@ -55,86 +65,84 @@ class Publisher:
         try:
             return self._publish(prepared, found)
         except SamjobsError as error:
-            return self.refuse(prepared.task, error, prepared.source, prepared.seconds)
+            return self.refuse(prepared.task, error, prepared.earlier, prepared.source)
 
     def keep(self, task: Task, record: Record, source: Source) -> Outcome:
-        """An image whose results still hold. A record with an old modification token gets the new one, so that the
-        next run need not read the file again."""
-        uri, data = self._work.record_uri(task.key), records.dump(record)
-        if record.source.token != source.stamp.token:
-            record = record.model_copy(update={"source": _source_record(source)})
+        """An image whose results still hold. Its record learns the file's new place and modification token, so that
+        the next run need not read the file again."""
+        path, data = record_path(task.key), records.dump(record)
+        uri = self._work.record_uri(task.key)
+        if (record.source.token, record.uri) != (source.stamp.token, task.uri):
+            record = record.model_copy(update={"source": _source_record(source), "uri": task.uri})
             data = records.dump(record)
-            self._put(uri, data)
+            self._put(path, data)
         return self._outcome(task, ImageState.SKIPPED, Reason.UNCHANGED, source, record, uri, data)
 
-    def refuse(
-        self, task: Task, error: SamjobsError, source: Source | None = None, seconds: dict[str, float] | None = None
-    ) -> Outcome:
-        """An image that failed by itself: its record says why. A transient error postpones it instead, while there
-        is a next time.
+    def refuse(self, task: Task, error: SamjobsError, earlier: Earlier, source: Source | None = None) -> Outcome:
+        """An image that failed by itself. A transient error postpones it instead, while there is a next time.
+
+        Where the output place refuses the record's own name, the outcome alone tells.
 
         Raises:
             SamjobsError: `error` itself, when its class concerns every image; or that the record cannot be written.
         """
         if error.error_class in (ErrorClass.WORKER, ErrorClass.CRITICAL):
             raise error
-        outcome = Outcome(task, ImageState.FAILED, Reason.IMAGE_ERROR, source, error=error, seconds=seconds or {})
+        outcome = Outcome(task, ImageState.FAILED, Reason.IMAGE_ERROR, source, error=error)
         if error.error_class is ErrorClass.TRANSIENT and not self._work.last_attempt:
             return replace(outcome, state=ImageState.PENDING, reason=Reason.TRANSIENT_ERROR)
+        if earlier.result_of is not None and (source is None or source.content_hash == earlier.result_of):
+            return outcome
+        self._discard(earlier.files)
         record = FailureRecord.of(task.uri, task.key, error, _source_record(source) if source else None)
-        self._discard(self.earlier(task), keeping=())
-        self._put(self._work.record_uri(task.key), records.dump(record))
+        with suppress(InvalidInput):
+            self._put(record_path(task.key), records.dump(record))
         return outcome
 
     def earlier(self, task: Task) -> AnyRecord | None:
         """The image's record of an earlier run. One that is not whole counts as none."""
         try:
             return records.load(self._work.storage.read(self._work.record_uri(task.key), RECORD_LIMIT_BYTES))
-        except (ObjectMissing, InvalidInput):
+        except (ObjectMissing, InvalidInput, ImageError):  # ImageError: a folder, or far too large
             return None
 
     def _publish(self, prepared: Prepared, found: Sequence[Candidates]) -> Outcome:
         started = time.monotonic()
         spec, photo, task = self._work.spec, prepared.photo, prepared.task
         least = least_scores(prepared.asked, spec.mode, spec.thresholds.score)
-        selected = masks.select(found, least, spec.thresholds, photo.width, photo.height, self._work.strip_pixels)
+        selected = masks.select(found, least, spec.thresholds, photo.width, photo.height)
         instances = instance_records(
             selected.instances, [asked.prompt for asked in prepared.asked], [asked.label for asked in prepared.asked]
         )
-        self._check_classes([asked.label for asked in prepared.asked])
         scene = Scene(task.key, photo.width, photo.height, instances, spec.classes(), photo.preview)
-        writing = time.monotonic()
-        earlier = self._withdraw(task)
-        outputs = tuple(self._write(form, one) for form in spec.output.formats for one in render(form, scene))
-        seconds = prepared.seconds | {"masks": writing - started}
+        seconds = prepared.seconds | {"masks": time.monotonic() - started}
+        planned = [(form, file) for form in spec.output.formats for file in plan(form, scene)]
+        files = frozenset(file.path for _, file in planned)
+        if files:
+            self._announce(task, files | prepared.earlier.files)
+        outputs = tuple(self._write(form, file) for form, file in planned)
         record = self._record(prepared, instances, selected.truncated, seconds, outputs)
-        uri, data = self._work.record_uri(task.key), records.dump(record)
-        self._put(uri, data)
-        self._discard(earlier, keeping=outputs)
-        outcome = self._outcome(task, ImageState.DONE, prepared.reason, prepared.source, record, uri, data)
-        return replace(outcome, seconds=seconds | {"publish": time.monotonic() - writing})
+        data = records.dump(record)
+        uri = self._put(record_path(task.key), data)
+        self._discard(prepared.earlier.files - files)
+        return self._outcome(task, ImageState.DONE, prepared.reason, prepared.source, record, uri, data)
 
-    def _withdraw(self, task: Task) -> AnyRecord | None:
-        """Take back the earlier record before the files that it names are overwritten: a crash in between must not
-        leave a record beside files of another run."""
-        earlier = self.earlier(task)
-        if isinstance(earlier, Record) and earlier.outputs and self._work.may_publish():
-            self._work.storage.delete(self._work.record_uri(task.key))
-        return earlier
+    def _announce(self, task: Task, files: frozenset[str]) -> None:
+        """Put a note of `files` in the record's place: a crash before the record must leave neither a record beside
+        files of another run nor a file that no record knows."""
+        note = FailureRecord(
+            uri=task.uri,
+            key=task.key,
+            error_class=ErrorClass.TRANSIENT,
+            error="the run ended while this photo's files were being written; the next run does it again",
+            outputs=tuple(sorted(files)),
+        )
+        self._put(record_path(task.key), records.dump(note))
 
-    def _write(self, form: Format, one: Rendered) -> OutputFile:
-        self._put(join(self._work.spec.output.uri, one.path), one.data)
-        return OutputFile(format=form, path=one.path, bytes=len(one.data), hash=content_hash(one.data), lossy=one.lossy)
-
-    def _check_classes(self, labels: Sequence[str]) -> None:
-        """YOLO's class indices must mean the same in every image."""
-        if Format.YOLO_SEG not in self._work.spec.output.formats:
-            return
-        unknown = sorted(set(labels) - set(self._work.spec.classes()))
-        if unknown:
-            raise PromptError(
-                f"label {unknown[0]!r} is no class of this job: yolo-seg needs all of them in output.classes"
-            )
+    def _write(self, form: Format, file: Planned) -> OutputFile:
+        data = file.make()
+        self._put(file.path, data)
+        return OutputFile(format=form, path=file.path, bytes=len(data), hash=content_hash(data), lossy=file.lossy)
 
     def _record(
         self,
@@ -144,7 +152,7 @@ class Publisher:
         seconds: dict[str, float],
         outputs: tuple[OutputFile, ...],
     ) -> Record:
-        spec, photo, info = self._work.spec, prepared.photo, self._work.info
+        spec, photo = self._work.spec, prepared.photo
         return Record(
             uri=prepared.task.uri,
             key=prepared.task.key,
@@ -159,16 +167,8 @@ class Publisher:
             mode=spec.mode,
             prompts=spec.prompts_for(prepared.task.prompts),
             thresholds=spec.thresholds,
-            engine=EngineFacts(
-                name=info.name,
-                model=info.model,
-                revision=info.revision,
-                fingerprint=info.fingerprint,
-                device=info.device,
-                dtype=info.dtype,
-                note=info.note,
-            ),
-            versions=info.versions,
+            engine=EngineFacts.model_validate(self._work.info, from_attributes=True),
+            versions=self._work.info.versions,
             instances=instances,
             truncated=truncated,
             timings_s={stage: round(spent, 6) for stage, spent in seconds.items()},
@@ -191,23 +191,41 @@ class Publisher:
             output_hash=content_hash(data),
         )
 
-    def _put(self, uri: str, data: bytes) -> None:
+    def _put(self, path: str, data: bytes) -> str:
+        """Write a file below the output place; its uri.
+
+        Raises:
+            InvalidInput: this one name is refused there: a folder has it, or it is too long.
+            OutputUnwritable: every image would be refused.
+            LeaseLost: another worker owns the shard.
+        """
         if not self._work.may_publish():
             raise LeaseLost("the shard belongs to another worker now: nothing more is written")
         try:
+            uri = join(self._work.spec.output.uri, path)
             self._work.storage.put(uri, data)
         except (AccessDenied, InvalidInput) as error:
+            if isinstance(error, InvalidInput) and self._takes_files():
+                raise
             # Refused for one image, refused for all: the images must not fail for it.
             raise OutputUnwritable(f"{error}: give another output place, or the right to write there") from error
+        return uri
 
-    def _discard(self, earlier: AnyRecord | None, keeping: Sequence[OutputFile]) -> None:
-        """Remove files of the earlier record that the new one does not name."""
-        if not isinstance(earlier, Record):
-            return
-        kept = {one.path for one in keeping}
-        for one in earlier.outputs:
-            if one.path not in kept:
-                self._work.storage.delete(join(self._work.spec.output.uri, one.path))
+    def _takes_files(self) -> bool:
+        """Whether the output place takes a file of an ordinary name."""
+        probe = join(self._work.spec.output.uri, PROBE)
+        try:
+            self._work.storage.put(probe, b"")
+            self._work.storage.delete(probe)
+        except (AccessDenied, InvalidInput, OutputUnwritable):
+            return False
+        return True
+
+    def _discard(self, files: frozenset[str]) -> None:
+        """Remove files of an earlier run."""
+        for path in files:
+            with suppress(InvalidInput):  # a folder by now, so not ours
+                self._work.storage.delete(join(self._work.spec.output.uri, path))
 
 
 def _source_record(source: Source) -> SourceFacts:

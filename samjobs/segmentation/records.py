@@ -6,6 +6,7 @@ COCO's own format.
 """
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Annotated, Literal, Self
 
 from pydantic import (
@@ -143,6 +144,7 @@ class FailureRecord(Model):
     source: SourceFacts | None = None  # None where not even the file could be read
     error_class: ErrorClass
     error: Text
+    outputs: tuple[Text, ...] = ()  # paths of files that may lie there although nothing vouches for them
 
     @classmethod
     def of(cls, uri: str, key: str, error: BaseException, source: SourceFacts | None = None) -> Self:
@@ -151,6 +153,27 @@ class FailureRecord(Model):
 
 
 AnyRecord = Record | FailureRecord
+
+
+@dataclass(frozen=True)
+class Earlier:
+    """What must be known of an image's record while the image is done again."""
+
+    files: frozenset[str] = frozenset()  # paths below the output root that are its files
+    result_of: str | None = None  # hash of the bytes that it has results of
+
+    @classmethod
+    def of(cls, record: AnyRecord | None) -> Self:
+        """Of the record that an earlier run left, if any."""
+        match record:
+            case Record():
+                return cls(frozenset(one.path for one in record.outputs), record.source.content_hash)
+            case FailureRecord():
+                return cls(frozenset(record.outputs))
+            case None:
+                return cls()
+
+
 _ANY: TypeAdapter[AnyRecord] = TypeAdapter(Annotated[AnyRecord, Field(discriminator="status")])
 
 

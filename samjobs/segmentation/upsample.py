@@ -16,6 +16,7 @@ from samjobs.segmentation.rle import Ints, Runs
 
 Float32 = npt.NDArray[np.float32]
 HUGE = 1e30  # stands for infinity: keeps differences finite
+STRIP_PIXELS = 500_000  # mask pixels in hand at once: more is no faster
 
 
 @dataclass(frozen=True)
@@ -60,7 +61,7 @@ class Grid:
         return cls(Axis.of(low[0], height), Axis.of(low[1], width))
 
 
-def runs_above(window: Float32, x: int, y: int, grid: Grid, threshold: float, strip_pixels: int) -> Runs:
+def runs_above(window: Float32, x: int, y: int, grid: Grid, threshold: float, strip_pixels: int = STRIP_PIXELS) -> Runs:
     """The photo's pixels whose interpolated value is above `threshold`.
 
     Args:

@@ -8,12 +8,17 @@ from samjobs.names import RECORDS_DIR, Reason
 from samjobs.segmentation.engines.base import EngineInfo
 from samjobs.segmentation.images import Limits, Photo
 from samjobs.segmentation.prompts import Asked
+from samjobs.segmentation.records import Earlier
 from samjobs.spec import JobSpec, Prompts
 from samjobs.states import ImageState
-from samjobs.storage import Stamp, Storage, join
+from samjobs.storage import Stamp, Storage, join, mirrored
 
 RECORD_LIMIT_BYTES = 1 << 30  # what is taken for a record when it is read back
-STAGES = ("fetch", "decode", "segment", "masks", "publish")
+
+
+def record_path(key: str) -> str:
+    """Where the record of the image `key` lies, below the output place."""
+    return f"{RECORDS_DIR}/{mirrored(key)}.json"
 
 
 @dataclass(frozen=True)
@@ -21,7 +26,7 @@ class Task:
     """One image to be seen to."""
 
     index: int  # its place in the job
-    key: str  # its path below the input, mirrored below the output
+    key: str  # its path below the input
     uri: str
     prompts: Prompts | None  # its own, where it has some
 
@@ -34,14 +39,17 @@ class Work:
     info: EngineInfo
     storage: Storage
     limits: Limits
-    strip_pixels: int
     force: bool  # do images whose results still hold, too
     last_attempt: bool  # a transient error of an image fails it, since there is no next time
     may_publish: Callable[[], bool]  # False once the lease is lost: nothing more may be written
 
     def record_uri(self, key: str) -> str:
-        """Where the record of an image lies."""
-        return join(self.spec.output.uri, f"{RECORDS_DIR}/{key}.json")
+        """Where the record of an image lies.
+
+        Raises:
+            InvalidInput, AccessDenied: see `join`.
+        """
+        return join(self.spec.output.uri, record_path(key))
 
 
 @dataclass(frozen=True)
@@ -64,6 +72,7 @@ class Prepared:
     photo: Photo
     asked: list[Asked]
     config_hash: str
+    earlier: Earlier  # what an earlier run left
     seconds: dict[str, float] = field(default_factory=dict)  # stage → time spent
 
 
@@ -82,4 +91,3 @@ class Outcome:
     output_uri: str | None = None
     output_hash: str | None = None
     error: SamjobsError | None = None
-    seconds: dict[str, float] = field(default_factory=dict)

@@ -14,19 +14,19 @@ from samjobs.storage.access import Access
 from samjobs.storage.backend import Stamp
 from samjobs.storage.client import Storage
 from samjobs.storage.hashes import content_hash, quick_hash
-from samjobs.storage.listing import Listed, Listing
-from samjobs.storage.paths import decode_path, encode_path, join, redact, to_uri
+from samjobs.storage.listing import Listed
+from samjobs.storage.paths import decode_path, encode_path, join, mirrored, redact, to_uri
 
 __all__ = [
     "Access",
     "Listed",
-    "Listing",
     "Stamp",
     "Storage",
     "content_hash",
     "decode_path",
     "encode_path",
     "join",
+    "mirrored",
     "quick_hash",
     "redact",
     "to_uri",

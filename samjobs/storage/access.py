@@ -13,12 +13,11 @@ class Access:
     """The limits of a Storage.
 
     Public http(s) addresses are open; private, link-local, metadata and other special ones only for `hosts` and
-    `networks`. Local files are open below `local_roots`, or all of them when that is None.
+    `networks`. Local files and object stores are open as far as this process's own rights go.
     """
 
     hosts: tuple[str, ...] = ()  # host names (or literal addresses) that may resolve to anything
     networks: tuple[str, ...] = ()  # CIDRs that any host may resolve to, e.g. "10.1.0.0/16"
-    local_roots: tuple[str, ...] | None = None  # plain paths
     options: Mapping[str, Mapping[str, Any]] = field(default_factory=dict, repr=False)  # fsspec's, by scheme
     connect_timeout_s: float = 10.0
     read_timeout_s: float = 60.0  # longest silence of a server

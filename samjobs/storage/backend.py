@@ -29,7 +29,6 @@ class Entry:
     name: str
     uri: str
     kind: Kind
-    size: int | None  # bytes; None where the listing does not tell
 
 
 @dataclass(frozen=True)
@@ -61,10 +60,10 @@ class Backend(Protocol):
     def open(self, uri: str) -> IO[bytes]:
         """A binary stream from the start, buffered; the caller closes it."""
 
-    def put(self, uri: str, data: bytes, *, fsync: bool) -> None:
+    def put(self, uri: str, data: bytes) -> None:
         """Write a file whole or not at all, over what was there."""
 
-    def put_file(self, uri: str, path: Path, *, fsync: bool) -> None:
+    def put_file(self, uri: str, path: Path) -> None:
         """The same from a local file."""
 
     def size(self, uri: str) -> int | None:

@@ -18,10 +18,8 @@ from samjobs.storage.access import Access
 from samjobs.storage.backend import Backend, Kind, Stamp
 from samjobs.storage.faults import reading
 from samjobs.storage.guard import check_access
-from samjobs.storage.listing import Listed, Listing, walk
+from samjobs.storage.listing import Listed, walk
 from samjobs.storage.local import LocalFiles
-from samjobs.storage.objects import Objects
-from samjobs.storage.web import WebFiles
 
 Result = TypeVar("Result")
 
@@ -55,29 +53,27 @@ class Storage:
                 backend.close()
             self._backends.clear()
 
-    def list(self, prefix: str, *, exclude: str | None = None, ignored: Counter[str] | None = None) -> Listing:
+    def list(self, prefix: str, *, exclude: str | None = None, ignored: Counter[str] | None = None) -> Iterator[Listed]:
         """The images below `prefix`, lazily, in a stable order: depth first, each folder by name.
 
-        The rules: a file is an image by its extension (.jpg .jpeg .jpe .jfif .png .tif .tiff .webp .bmp .gif .mpo in
-        any case). Names with a leading dot and junk (Thumbs.db, .DS_Store, desktop.ini, ._*, __MACOSX, @eaDir) are
-        passed over, folders with all that is in them. Symlinks to files are followed, symlinks to folders are not (no
-        loops, nothing twice); a broken symlink is listed, and fails later as an image. A prefix that names one file
-        lists that file, whatever its name.
+        The rules: a file is an image by its extension (`paths.IMAGE_SUFFIXES`, in any case). Names with a leading dot
+        and junk (Thumbs.db, .DS_Store, desktop.ini, ._*, __MACOSX, @eaDir) are passed over, folders with all that is in
+        them. Symlinks to files are followed, symlinks to folders are not (no loops, nothing twice); a broken symlink is
+        listed, and fails later as an image. A prefix that names one file lists that file, whatever its name.
 
         Args:
             exclude: uri of the output folder, passed over when it lies below the prefix.
-            ignored: counter to count into, by reason; left out, the Listing has one of its own.
+            ignored: counts what is passed over, by the reasons of `listing.walk`, as the caller goes on.
 
         Raises:
             ObjectMissing: the prefix does not exist.
             InvalidInput: the output folder is the prefix itself, so that overlays would become inputs.
         """
-        counter: Counter[str] = Counter() if ignored is None else ignored
         kind = self._retrying(lambda: self._at(prefix).kind(prefix))
         if kind is None:
             raise ObjectMissing(f"{paths.redact(prefix)} does not exist")
         if kind is not Kind.FOLDER:
-            return Listing(iter([self._single(prefix)]), counter)
+            return iter([Listed(prefix, paths.own_key(prefix).rpartition("/")[2])])
         output = None if exclude is None else _identity(exclude)
         if output is not None and output == _identity(prefix):
             raise InvalidInput(
@@ -85,13 +81,12 @@ class Storage:
                 "choose another output folder"
             )
         backend = self._at(prefix)
-        images = walk(
+        return walk(
             prefix.rstrip("/") or "/",
             lambda folder: self._retrying(lambda: backend.children(folder)),
             lambda folder: output is not None and _identity(folder) == output,
-            counter,
+            Counter() if ignored is None else ignored,
         )
-        return Listing(images, counter)
 
     def stamp(self, uri: str) -> Stamp:
         """Size and change token of a file, without reading it."""
@@ -126,20 +121,17 @@ class Storage:
 
         return self._retrying(ask)
 
-    def put(self, uri: str, data: bytes, *, fsync: bool = False) -> None:
+    def put(self, uri: str, data: bytes) -> None:
         """Write a file whole or not at all, over what was there; folders are made as needed.
-
-        Args:
-            fsync: locally, return only when the bytes and the name are on the disk.
 
         Raises:
             OutputUnwritable: disk full, read-only, over quota, or not permitted.
         """
-        self._retrying(lambda: self._at(uri).put(uri, data, fsync=fsync))
+        self._retrying(lambda: self._at(uri).put(uri, data))
 
-    def put_file(self, uri: str, path: Path, *, fsync: bool = False) -> None:
+    def put_file(self, uri: str, path: Path) -> None:
         """`put` from a local file, without holding it in memory."""
-        self._retrying(lambda: self._at(uri).put_file(uri, path, fsync=fsync))
+        self._retrying(lambda: self._at(uri).put_file(uri, path))
 
     def size(self, uri: str) -> int | None:
         """Bytes of a file; None when it does not exist."""
@@ -153,9 +145,6 @@ class Storage:
         """What the disk below `uri` (which need not exist yet) still takes; None for anything but local disks."""
         return self._at(uri).free_bytes(uri)
 
-    def _single(self, uri: str) -> Listed:
-        return Listed(uri, paths.own_key(uri).rpartition("/")[2], self.size(uri))
-
     def _at(self, uri: str) -> Backend:
         scheme = paths.scheme_of(uri)
         with self._lock:
@@ -166,10 +155,15 @@ class Storage:
 
     def _make(self, scheme: str | None, uri: str) -> Backend:
         if scheme is None:
-            return LocalFiles(self.access)
+            return LocalFiles()
+        # Imported here: aiohttp and fsspec take a fifth of a second, which every command would pay.
         if scheme in paths.WEB_SCHEMES:
+            from samjobs.storage.web import WebFiles
+
             return WebFiles(self.access)
         if scheme in paths.OBJECT_SCHEMES:
+            from samjobs.storage.objects import Objects
+
             return Objects(scheme, self.access)
         raise InvalidInput(f"{paths.redact(uri)}: scheme {scheme} is not known here")
 

@@ -1,15 +1,13 @@
 """What an exception of a file system, fsspec, aiohttp or a cloud's client means for the work.
 
-The one place where they become `samjobs.errors`. Clouds' clients are told apart by status and by class name, so that
-none of them needs to be installed. Every message is free of the secrets that URLs carry.
+The one place where they become `samjobs.errors`. Clients are told apart by status and by class name, so that none of
+them needs to be installed, or to be imported before it is used. Every message is free of the secrets that URLs carry.
 """
 
 import asyncio
 import errno
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-
-import aiohttp
 
 from samjobs.errors import (
     AccessDenied,
@@ -25,8 +23,8 @@ _FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EFBIG})
 _BAD_NAME = frozenset({errno.ENAMETOOLONG, errno.ELOOP, errno.EINVAL})
 _PASSING = frozenset({408, 409, 423, 425, 429})  # statuses below 500 that another try may not meet
 # RuntimeError: how aiohttp says that a connection was closed
-_TRANSIENT = (OSError, TimeoutError, asyncio.TimeoutError, aiohttp.ClientError, RuntimeError)
-_CLIENTS = frozenset({"botocore", "aiobotocore", "s3fs", "azure", "adlfs", "google", "gcsfs", "fsspec"})
+_TRANSIENT = (OSError, TimeoutError, asyncio.TimeoutError, RuntimeError)
+_CLIENTS = frozenset({"aiohttp", "botocore", "aiobotocore", "s3fs", "azure", "adlfs", "google", "gcsfs", "fsspec"})
 _NO_CREDENTIALS = frozenset(
     {
         "NoCredentialsError",
@@ -95,36 +93,37 @@ def writing(uri: str, size: int, free: Callable[[], int | None]) -> Iterator[Non
 def translate(error: Exception, uri: str) -> Exception:
     """The error of samjobs that says what `error`, met at `uri`, means; `error` itself when it is a fault of code."""
     place, words = redact(uri), _words(error)
-    status = _status(error)
     if type(error).__name__ in _NO_CREDENTIALS:
         return AccessDenied(f"{place}: no valid credentials: {words}; set them in the environment")
     if isinstance(error, ImportError):
         scheme = uri.partition("://")[0]
         return InvalidInput(f"{place}: {scheme}:// needs `pip install samjobs[{_INSTALL.get(scheme, scheme)}]`")
-    if isinstance(error, FileNotFoundError | NotADirectoryError | IsADirectoryError) or status in (404, 410):
+    status = _status(error)
+    if status is not None and (known := for_status(status, uri, words)) is not None:
+        return known
+    if isinstance(error, FileNotFoundError | NotADirectoryError | IsADirectoryError):
         return ObjectMissing(f"{place} does not exist, or is a folder")
-    if isinstance(error, PermissionError | aiohttp.ClientConnectorCertificateError) or status in (401, 403, 407):
+    if isinstance(error, PermissionError) or type(error).__name__ == "ClientConnectorCertificateError":
         return AccessDenied(f"{place}: permission denied: {words}")
     if isinstance(error, ValueError) or (isinstance(error, OSError) and error.errno in _BAD_NAME):
         return InvalidInput(f"{place}: {words}")
-    if status is not None and 400 <= status < 500 and status not in _PASSING:
-        return ObjectMissing(f"{place}: the server answers {status}")
-    if isinstance(error, _TRANSIENT) or type(error).__module__.partition(".")[0] in _CLIENTS or status is not None:
+    if isinstance(error, _TRANSIENT) or _library(error) in _CLIENTS or status is not None:
         return StorageUnavailable(f"{place} did not answer as it should: {words}")
     return error
 
 
-def for_status(status: int, url: str) -> SamjobsError | None:
-    """The error that an HTTP status means; None for one of success."""
+def for_status(status: int, url: str, said: str = "") -> SamjobsError | None:
+    """The error that an HTTP status means; None for one of success. `said`: the server's own words, free of secrets."""
+    answer = f"the server answers {status}" + (f": {said}" if said else "")
     if status < 400:
         return None
     if status in (404, 410):
-        return ObjectMissing(f"{redact(url)} does not exist: the server answers {status}")
+        return ObjectMissing(f"{redact(url)} does not exist: {answer}")
     if status in (401, 403, 407):
-        return AccessDenied(f"{redact(url)}: the server answers {status}, permission denied")
+        return AccessDenied(f"{redact(url)}: permission denied: {answer}")
     if status >= 500 or status in _PASSING:
-        return StorageUnavailable(f"{redact(url)}: the server answers {status}")
-    return ObjectMissing(f"{redact(url)}: the server answers {status}")
+        return StorageUnavailable(f"{redact(url)} did not answer as it should: {answer}")
+    return ObjectMissing(f"{redact(url)}: {answer}")
 
 
 def _status(error: BaseException) -> int | None:
@@ -133,7 +132,7 @@ def _status(error: BaseException) -> int | None:
     Not of aiohttp: there it is 400 when an answer breaks off.
     """
     seen: BaseException | None = error
-    while seen is not None and not isinstance(seen, aiohttp.ClientError):
+    while seen is not None and _library(seen) != "aiohttp":
         response = getattr(seen, "response", None)
         if isinstance(response, dict):
             found = response.get("ResponseMetadata", {}).get("HTTPStatusCode")
@@ -143,6 +142,10 @@ def _status(error: BaseException) -> int | None:
             return int(found)
         seen = seen.__cause__
     return None
+
+
+def _library(error: BaseException) -> str:
+    return type(error).__module__.partition(".")[0]
 
 
 def _words(error: BaseException) -> str:

@@ -102,7 +102,7 @@ def socket_factory(access: Access) -> Callable[[tuple[Any, ...]], socket.socket]
         if reason is not None:
             raise AccessDenied(
                 f"{target[0]} is {reason}: refused, since a job's URL could reach inside; "
-                "allow its host or network in the settings if this is meant"
+                "name its host or network in SAMJOBS_ALLOWED_HOSTS if this is meant"
             )
         return socket.socket(family, kind, protocol)
 

@@ -6,37 +6,18 @@ Folders are read one at a time, as the caller goes on, so memory holds one folde
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Self
 
+from samjobs.names import OUTPUT_MARK
 from samjobs.storage.backend import Entry, Kind
-from samjobs.storage.paths import ignored_because, is_image_name
+from samjobs.storage.paths import ignored_because, is_image_name, is_unread_picture, suffix_of
 
 
 @dataclass(frozen=True)
 class Listed:
-    """One image: its stored uri, its path below the prefix (the key), and its bytes where the storage tells."""
+    """One image: its stored uri and its path below the prefix (the key)."""
 
     uri: str
     key: str
-    size: int | None
-
-
-class Listing:
-    """The images below a prefix, as an iterator; `ignored` counts what was passed over, by reason, as it goes.
-
-    Reasons: `hidden`, `junk`, `not an image`, `symlinked folder`, `not a file`, `output`. A folder that is passed over
-    counts once, whatever lies in it.
-    """
-
-    def __init__(self, images: Iterator[Listed], ignored: Counter[str]) -> None:
-        self._images = images
-        self.ignored = ignored
-
-    def __iter__(self) -> Self:
-        return self
-
-    def __next__(self) -> Listed:
-        return next(self._images)
 
 
 def walk(
@@ -45,7 +26,12 @@ def walk(
     is_output: Callable[[str], bool],
     ignored: Counter[str],
 ) -> Iterator[Listed]:
-    """Depth first; in each folder files and folders together, in the order of their names' characters."""
+    """Depth first; in each folder files and folders together, in the order of their names' characters.
+
+    `ignored` counts what was passed over, by reason, as the walk goes on: `hidden`, `junk`, `not an image`,
+    `unsupported picture (.heic)` (or another suffix), `symlinked folder`, `not a file`, `output`. A folder that is
+    passed over counts once, whatever lies in it.
+    """
     levels = [("", _sorted(children(prefix)))]
     while levels:
         path, entries = levels[-1]
@@ -57,9 +43,13 @@ def walk(
         if reason is not None:
             ignored[reason] += 1
         elif entry.kind is Kind.FOLDER:
-            levels.append((f"{path}{entry.name}/", _sorted(children(entry.uri))))
+            below = children(entry.uri)
+            if any(one.name == OUTPUT_MARK for one in below):  # of an earlier job: its overlays are no photos
+                ignored["output"] += 1
+            else:
+                levels.append((f"{path}{entry.name}/", _sorted(below)))
         else:
-            yield Listed(entry.uri, path + entry.name, entry.size)
+            yield Listed(entry.uri, path + entry.name)
 
 
 def _sorted(entries: list[Entry]) -> Iterator[Entry]:
@@ -74,4 +64,6 @@ def _passed_over(entry: Entry, is_output: Callable[[str], bool]) -> str | None:
         return "output" if is_output(entry.uri) else None
     if entry.kind is not Kind.FILE:
         return entry.kind.value
-    return None if is_image_name(entry.name) else "not an image"
+    if is_image_name(entry.name):
+        return None
+    return f"unsupported picture ({suffix_of(entry.name)})" if is_unread_picture(entry.name) else "not an image"

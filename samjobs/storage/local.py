@@ -14,8 +14,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import IO
 
-from samjobs.errors import AccessDenied, ImageError, InvalidInput
-from samjobs.storage.access import Access
+from samjobs.errors import ImageError, InvalidInput
 from samjobs.storage.backend import Entry, Kind, Stamp, over_limit
 from samjobs.storage.faults import reading, writing
 from samjobs.storage.paths import decode_path, encode_path
@@ -25,10 +24,6 @@ _COPY_BYTES = 1 << 20
 
 class LocalFiles:
     """The Backend of plain paths."""
-
-    def __init__(self, access: Access) -> None:
-        roots = access.local_roots
-        self._roots = None if roots is None else tuple(os.path.realpath(root) for root in roots)
 
     def kind(self, uri: str) -> Kind | None:
         with reading(uri):
@@ -71,15 +66,15 @@ class LocalFiles:
                 raise ImageError(f"{uri} is not a regular file")
             return os.fdopen(descriptor, "rb")
 
-    def put(self, uri: str, data: bytes, *, fsync: bool) -> None:
-        self._replace(uri, len(data), fsync, lambda file: file.write(data))
+    def put(self, uri: str, data: bytes) -> None:
+        self._replace(uri, len(data), lambda file: file.write(data))
 
-    def put_file(self, uri: str, path: Path, *, fsync: bool) -> None:
+    def put_file(self, uri: str, path: Path) -> None:
         with reading(encode_path(path)):
             source = path.open("rb")
         with source:
             size = os.fstat(source.fileno()).st_size
-            self._replace(uri, size, fsync, lambda file: shutil.copyfileobj(source, file, _COPY_BYTES))
+            self._replace(uri, size, lambda file: shutil.copyfileobj(source, file, _COPY_BYTES))
 
     def size(self, uri: str) -> int | None:
         with reading(uri):
@@ -99,7 +94,7 @@ class LocalFiles:
     def close(self) -> None:
         """Nothing is kept open."""
 
-    def _replace(self, uri: str, size: int, fsync: bool, fill: Callable[[IO[bytes]], object]) -> None:
+    def _replace(self, uri: str, size: int, fill: Callable[[IO[bytes]], object]) -> None:
         path = self._path(uri)
         temporary = path.with_name(f".samjobs-{uuid.uuid4().hex}.part")
         with writing(uri, size, lambda: _free_bytes(path)):
@@ -107,26 +102,17 @@ class LocalFiles:
                 path.parent.mkdir(parents=True, exist_ok=True)
                 with temporary.open("xb") as file:
                     fill(file)
-                    if fsync:
-                        file.flush()
-                        os.fsync(file.fileno())
                 temporary.replace(path)
-                if fsync:
-                    _sync_folder(path.parent)
             except BaseException:
                 with contextlib.suppress(OSError):
                     temporary.unlink()
                 raise
 
     def _path(self, uri: str) -> Path:
-        """The path of a stored uri, when it lies below an allowed root."""
+        """The path of a stored uri."""
         text = decode_path(uri)
         if "\x00" in text:
             raise InvalidInput(f"{uri} holds a NUL, which no file name can")
-        if self._roots is not None:
-            real = os.path.realpath(text)
-            if not any(real == root or real.startswith(root.rstrip("/") + "/") for root in self._roots):
-                raise AccessDenied(f"{uri} lies outside the folders that are allowed here")
         return Path(text)
 
 
@@ -140,14 +126,13 @@ def _entry(base: str, item: os.DirEntry[str]) -> Entry:
     name = encode_path(item.name)
     uri = f"{base}/{name}"
     try:
-        status = item.stat()
+        kind = _kind(item.stat().st_mode)
     except OSError:
         # a broken symlink: listed, so that it fails as an image and is not silently left out
-        return Entry(name, uri, Kind.FILE, None)
-    kind = _kind(status.st_mode)
+        return Entry(name, uri, Kind.FILE)
     if kind is Kind.FOLDER and item.is_symlink():
         kind = Kind.LINKED_FOLDER
-    return Entry(name, uri, kind, status.st_size if kind is Kind.FILE else None)
+    return Entry(name, uri, kind)
 
 
 def _free_bytes(path: Path) -> int | None:
@@ -155,11 +140,3 @@ def _free_bytes(path: Path) -> int | None:
         with contextlib.suppress(OSError):
             return shutil.disk_usage(folder).free
     return None
-
-
-def _sync_folder(folder: Path) -> None:
-    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

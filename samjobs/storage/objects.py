@@ -49,7 +49,7 @@ class Objects:
                 continue  # the marker object of the folder itself
             kind = Kind.FOLDER if info["type"] == "directory" or info["name"].endswith("/") else Kind.FILE
             encoded = encode_path(name)
-            entries.append(Entry(encoded, f"{uri.rstrip('/')}/{encoded}", kind, info.get("size")))
+            entries.append(Entry(encoded, f"{uri.rstrip('/')}/{encoded}", kind))
         return entries
 
     def stamp(self, uri: str) -> Stamp:
@@ -79,11 +79,11 @@ class Objects:
         with reading(uri):
             return cast(IO[bytes], self._fs.open(self._path(uri), "rb"))
 
-    def put(self, uri: str, data: bytes, *, fsync: bool) -> None:
+    def put(self, uri: str, data: bytes) -> None:
         with writing(uri, len(data), lambda: None):
             self._fs.pipe_file(self._path(uri), data)
 
-    def put_file(self, uri: str, path: Path, *, fsync: bool) -> None:
+    def put_file(self, uri: str, path: Path) -> None:
         with reading(encode_path(path)):
             size = path.stat().st_size
         with writing(uri, size, lambda: None):

@@ -16,8 +16,19 @@ from urllib.parse import unquote_to_bytes, urlsplit
 
 from samjobs.errors import AccessDenied, InvalidInput
 
-IMAGE_SUFFIXES = frozenset({".jpg", ".jpeg", ".jpe", ".jfif", ".png", ".tif", ".tiff", ".webp", ".bmp", ".gif", ".mpo"})
-JUNK_NAMES = frozenset({"thumbs.db", ".ds_store", "desktop.ini", "__macosx", "@eadir"})
+
+def _words(text: str) -> frozenset[str]:
+    return frozenset(text.split())
+
+
+IMAGE_SUFFIXES = _words(".jpg .jpeg .jpe .jfif .png .tif .tiff .webp .avif .bmp .gif .mpo")
+# Pictures of kinds that are not read: whoever has them wants to be told, not to find them among notes and sidecars.
+UNREAD_SUFFIXES = _words(
+    ".heic .heif .hif .jp2 .j2k .jpx .jxl .dng .cr2 .cr3 .nef .nrw .arw .raf .orf .rw2 .pef .srw .psd .svg .exr .tga"
+    " .ppm .pgm"
+)
+OUTPUT_SUFFIXES = _words(".json .png .txt .jpg")  # of the files made for an image, behind its name
+JUNK_NAMES = _words("thumbs.db .ds_store desktop.ini __macosx @eadir")
 WEB_SCHEMES = frozenset({"http", "https"})
 OBJECT_SCHEMES = frozenset({"s3", "gs", "az", "abfs", "memory"})
 
@@ -104,7 +115,7 @@ def to_uri(place: str | os.PathLike[str], folder: str | None = None) -> str:
 
 
 def _absolute(path: str, base: str | None) -> str:
-    joined = (Path.cwd() if base is None else Path(base)) / path
+    joined = Path(path).absolute() if base is None else Path(base) / path
     if ".." in joined.parts:
         # "link/../x" means the parent of the link's target: text alone cannot tell
         joined = joined.parent.resolve() / joined.name
@@ -168,9 +179,19 @@ def with_mark(key: str, text: str) -> str:
     return f"{folder}{slash}{stem}~{mark}{dot}{suffix}"
 
 
+def suffix_of(name: str) -> str:
+    """A file name's extension with its dot, in lower case."""
+    return PurePosixPath(name).suffix.lower()
+
+
 def is_image_name(name: str) -> bool:
     """Whether a file name's extension is one of an image, in any case."""
-    return PurePosixPath(name).suffix.lower() in IMAGE_SUFFIXES
+    return suffix_of(name) in IMAGE_SUFFIXES
+
+
+def is_unread_picture(name: str) -> bool:
+    """Whether a file name's extension is one of a picture of a kind that samjobs does not read."""
+    return suffix_of(name) in UNREAD_SUFFIXES
 
 
 def ignored_because(name: str) -> str | None:
@@ -197,6 +218,20 @@ def redact(text: str) -> str:
         r"\1=***",
         text,
     )
+
+
+def mirrored(key: str) -> str:
+    """`key` as it stands in the paths of an image's outputs: each folder in it that is named like an image or like an
+    output gets a `~`.
+
+    Otherwise the record of `a.jpg` and the folder `a.jpg.json` would want one name. Different keys stay different.
+
+    >>> mirrored("day 1/a.jpg"), mirrored("a.jpg.json/b.jpg"), mirrored("a.jpg~/b.jpg")
+    ('day 1/a.jpg', 'a.jpg.json~/b.jpg', 'a.jpg~~/b.jpg')
+    """
+    *folders, name = key.split("/")
+    reserved = IMAGE_SUFFIXES | OUTPUT_SUFFIXES
+    return "/".join([*(f"{part}~" if suffix_of(part.rstrip("~")) in reserved else part for part in folders), name])
 
 
 def join(root: str, key: str) -> str:

@@ -66,7 +66,7 @@ class WebFiles:
             if not target.startswith(folder) or not name or "/" in name or "?" in name or name in (".", ".."):
                 continue
             kind = Kind.FOLDER if rest.endswith("/") else Kind.FILE
-            entries[name] = Entry(web_part(name), folder + name, kind, None)
+            entries[name] = Entry(web_part(name), folder + name, kind)
         return list(entries.values())
 
     def stamp(self, uri: str) -> Stamp:
@@ -114,10 +114,10 @@ class WebFiles:
         file.seek(0)
         return file
 
-    def put(self, uri: str, data: bytes, *, fsync: bool) -> None:
+    def put(self, uri: str, data: bytes) -> None:
         raise _read_only(uri)
 
-    def put_file(self, uri: str, path: Path, *, fsync: bool) -> None:
+    def put_file(self, uri: str, path: Path) -> None:
         raise _read_only(uri)
 
     def size(self, uri: str) -> int | None:

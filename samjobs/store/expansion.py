@@ -1,7 +1,6 @@
 """From a list of images to rows: images in input order, cut into shards, in batches of any number.
 
-Batches of about a thousand keep memory and transactions small. Whoever continues a dead process's list finds by
-`images_total` how far it came.
+Batches of about a thousand keep memory and transactions small.
 """
 
 from collections.abc import Sequence
@@ -19,7 +18,7 @@ from samjobs.names import Reason
 from samjobs.states import JOB_TERMINAL, ImageState, JobState, ShardState
 from samjobs.store.engine import Connection, now
 from samjobs.store.rows import Job
-from samjobs.store.tables import images, in_states, jobs, name_hash, shards
+from samjobs.store.tables import QUEUED, images, name_hash, shards
 from samjobs.store.transitions import Why, lock_job, settle_job
 from samjobs.store.window import open_window, starts_held
 
@@ -109,7 +108,7 @@ def _fill_last(conn: Connection, job: Job, count: int) -> int:
     last = sa.and_(
         shards.c.job_id == job.id,
         shards.c.index == job.shards_total - 1,
-        in_states(shards.c.state, [ShardState.QUEUED]),
+        QUEUED,
         shards.c.attempt == 0,
         shards.c.images_total < job.spec.shard_size,
     )
@@ -154,17 +153,3 @@ def mark_expanded(conn: Connection, job_id: UUID) -> JobState:
         return job.state
     at = now(conn)
     return settle_job(conn, job, Why(Reason.SUBMITTED, "", at), expanded_at=at).state
-
-
-def adopt(conn: Connection, job_id: UUID, *, submitter: UUID, previous: UUID | None) -> bool:
-    """Take over the listing of a job's images from `previous`, whose process is gone. False if another one did."""
-    changed = conn.execute(
-        jobs.update()
-        .where(
-            jobs.c.id == job_id,
-            jobs.c.submitter.is_(None) if previous is None else jobs.c.submitter == previous,
-            jobs.c.expanded_at.is_(None),
-        )
-        .values(submitter=submitter)
-    )
-    return changed.rowcount == 1

@@ -16,18 +16,17 @@ from samjobs.names import DEFAULT_TENANT, Reason
 from samjobs.spec import JobSpec
 from samjobs.states import JOB_ACTIVE, JOB_TERMINAL, JobState, ShardState
 from samjobs.store.engine import Connection, as_row, now
-from samjobs.store.expansion import add_images, adopt, mark_expanded
+from samjobs.store.expansion import add_images, mark_expanded
 from samjobs.store.forgetting import delete, prune_finished
 from samjobs.store.retrying import retry_failed
 from samjobs.store.rows import Event, Job, Subject, Submitted
 from samjobs.store.tables import events as event_rows
 from samjobs.store.tables import in_states, jobs
-from samjobs.store.transitions import Move, Why, lock_job, move_shards, settle_job, tell
+from samjobs.store.transitions import Move, Why, lock_job, move_shards, settle_job, tell, verdict_of
 from samjobs.store.window import close_window, open_window
 
 __all__ = [
     "add_images",
-    "adopt",
     "cancel",
     "delete",
     "events",
@@ -40,6 +39,7 @@ __all__ = [
     "retry_failed",
     "set_suspend",
     "submit",
+    "verdict_of",
 ]
 
 _ACTIVE = in_states(jobs.c.state, JOB_ACTIVE)

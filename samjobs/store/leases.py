@@ -15,9 +15,9 @@ from samjobs.errors import ErrorClass
 from samjobs.names import Reason
 from samjobs.states import ShardState
 from samjobs.store.engine import Connection, as_row, now
-from samjobs.store.rows import Lease, Shard
+from samjobs.store.rows import LeaseAnswer, Shard
 from samjobs.store.running import fail, release
-from samjobs.store.tables import in_states, jobs, shards
+from samjobs.store.tables import ACTIVE, in_states, jobs, shards
 from samjobs.store.types import db_now
 
 _BEAT = (
@@ -37,47 +37,42 @@ _STANDING = (
 )
 
 
-def heartbeat(conn: Connection, shard_id: UUID, attempt: int, incarnation: UUID) -> Lease:
+def heartbeat(conn: Connection, shard_id: UUID, attempt: int, incarnation: UUID) -> LeaseAnswer:
     """Renew the lease and learn whether it is still held, and what the job's owner wishes."""
     row = {"_id": shard_id, "_attempt": attempt, "_incarnation": incarnation}
     held = conn.execute(_BEAT, row).rowcount == 1
     standing = conn.execute(_STANDING, {"id": shard_id}).one_or_none()
     if standing is None:
-        return Lease.LOST
+        return LeaseAnswer.LOST
     if held:
-        return Lease.SUSPENDED if standing.suspend else Lease.HELD
+        return LeaseAnswer.SUSPENDED if standing.suspend else LeaseAnswer.HELD
     cancelled = standing.state is ShardState.CANCELLED and standing.attempt == attempt
-    return Lease.CANCELLED if cancelled else Lease.LOST
+    return LeaseAnswer.CANCELLED if cancelled else LeaseAnswer.LOST
 
 
-def abandoned(
-    conn: Connection,
-    *,
-    older_than_s: float | None = None,
-    incarnation: UUID | None = None,
-    after: UUID | None = None,
-    limit: int = 500,
-) -> list[Shard]:
+def at_work(conn: Connection, job_id: UUID | None = None) -> list[Shard]:
+    """All shards that somebody took and has not given back, of one job or of all."""
+    query = sa.select(shards).where(ACTIVE)
+    if job_id is not None:
+        query = query.where(shards.c.job_id == job_id)
+    return [as_row(Shard, row) for row in conn.execute(query)]
+
+
+def abandoned(conn: Connection, *, older_than_s: float, after: UUID | None = None, limit: int = 500) -> list[Shard]:
     """Shards that somebody took and no longer runs, in order of id; give each to `reclaim`.
 
     Args:
         older_than_s: running ones whose last heartbeat, and dispatched ones whose dispatch, is older than this.
-        incarnation: running ones of this worker process, whatever their heartbeat says (it is known to be gone).
         after: id of the last one of the page before. By key, so that rows that cannot be reclaimed starve no others.
     """
-    found: list[Shard] = []
-    if older_than_s is not None:
-        limit_at = now(conn) - timedelta(seconds=older_than_s)
-        found += _page(conn, ShardState.DISPATCHED, shards.c.dispatched_at < limit_at, after, limit)
-        found += _page(conn, ShardState.RUNNING, shards.c.heartbeat_at < limit_at, after, limit)
-    if incarnation is not None:
-        found += _page(conn, ShardState.RUNNING, shards.c.incarnation == incarnation, after, limit)
-    unique = {shard.id: shard for shard in found}
-    return [unique[key] for key in sorted(unique)][:limit]
+    limit_at = now(conn) - timedelta(seconds=older_than_s)
+    found = _page(conn, ShardState.DISPATCHED, shards.c.dispatched_at < limit_at, after, limit)
+    found += _page(conn, ShardState.RUNNING, shards.c.heartbeat_at < limit_at, after, limit)
+    return sorted(found, key=lambda shard: shard.id)[:limit]
 
 
 def reclaim(conn: Connection, shard: Shard, verdict: Verdict, *, actor: str = "") -> bool:
-    """Take a shard back that `abandoned` gave, if nothing has been heard of it since. False if something was.
+    """Take a shard back that `abandoned` or `at_work` gave, if nothing has been heard of it since; else False.
 
     A dispatched one never ran and goes back uncharged, whatever the verdict.
     """

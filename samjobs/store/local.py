@@ -13,45 +13,12 @@ from samjobs.errors import InvalidInput
 
 # File systems of other machines, and FUSE ones that put objects or remote files behind a path. 9p is among them
 # because WSL and some containers mount the host's disk by it, without shared memory.
-NETWORK_FILE_SYSTEMS = frozenset(
-    {
-        "nfs",
-        "nfs3",
-        "nfs4",
-        "cifs",
-        "smb",
-        "smb2",
-        "smb3",
-        "smbfs",
-        "ncpfs",
-        "afs",
-        "coda",
-        "9p",
-        "ceph",
-        "glusterfs",
-        "lustre",
-        "beegfs",
-        "gpfs",
-        "ocfs2",
-        "gfs2",
-        "davfs",
-        "fuse.sshfs",
-        "fuse.s3fs",
-        "fuse.rclone",
-        "fuse.gcsfuse",
-        "fuse.blobfuse",
-        "fuse.blobfuse2",
-        "fuse.goofys",
-        "fuse.mountpoint-s3",
-        "fuse.ceph",
-        "fuse.glusterfs",
-        "fuse.davfs2",
-        "fuse.smbnetfs",
-        "fuse.gvfsd-fuse",
-        "fuse.juicefs",
-        "fuse.seaweedfs",
-    }
-)
+_NETWORK = """
+    nfs nfs3 nfs4 cifs smb smb2 smb3 smbfs ncpfs afs coda 9p ceph glusterfs lustre beegfs gpfs ocfs2 gfs2 davfs
+    fuse.sshfs fuse.s3fs fuse.rclone fuse.gcsfuse fuse.blobfuse fuse.blobfuse2 fuse.goofys fuse.mountpoint-s3
+    fuse.ceph fuse.glusterfs fuse.davfs2 fuse.smbnetfs fuse.gvfsd-fuse fuse.juicefs fuse.seaweedfs
+"""
+NETWORK_FILE_SYSTEMS = frozenset(_NETWORK.split())
 _MOUNTS = Path("/proc/self/mounts")
 _OCTAL = re.compile(r"\\([0-7]{3})")
 _WAL_RETRY_S = 0.01

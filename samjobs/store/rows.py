@@ -8,7 +8,7 @@ from datetime import datetime
 from enum import StrEnum
 from uuid import UUID
 
-from samjobs.decisions.lifecycle import JobCounts, JobVerdict
+from samjobs.decisions.lifecycle import JobCounts
 from samjobs.errors import ErrorClass
 from samjobs.names import Reason
 from samjobs.spec import JobSpec, Prompts
@@ -32,7 +32,7 @@ class Subject(StrEnum):
     IMAGE = "image"
 
 
-class Lease(StrEnum):
+class LeaseAnswer(StrEnum):
     """What a heartbeat learns about the right to run a shard."""
 
     HELD = "held"
@@ -42,8 +42,8 @@ class Lease(StrEnum):
 
 
 @dataclass(frozen=True)
-class Job:
-    """A batch of images. Times are the database's."""
+class Job(JobCounts):
+    """A batch of images, with its counters. Times are the database's."""
 
     id: UUID
     tenant: str
@@ -61,14 +61,6 @@ class Job:
     submitter: UUID | None  # incarnation of the local process that lists its images
     not_before: datetime | None
     deadline_at: datetime | None
-    images_total: int
-    images_done: int
-    images_failed: int
-    images_skipped: int
-    shards_total: int
-    shards_succeeded: int
-    shards_dead: int
-    shards_cancelled: int
     created_at: datetime
     expanded_at: datetime | None  # all images are in the table
     started_at: datetime | None
@@ -76,20 +68,6 @@ class Job:
     expires_at: datetime | None  # when it may be forgotten
     published_at: datetime | None  # merged result files are written
     updated_at: datetime
-
-    @property
-    def counts(self) -> JobCounts:
-        """The counters as `decisions.lifecycle` takes them."""
-        return JobCounts(
-            images_total=self.images_total,
-            images_done=self.images_done,
-            images_failed=self.images_failed,
-            images_skipped=self.images_skipped,
-            shards_total=self.shards_total,
-            shards_succeeded=self.shards_succeeded,
-            shards_dead=self.shards_dead,
-            shards_cancelled=self.shards_cancelled,
-        )
 
 
 @dataclass(frozen=True)
@@ -165,24 +143,10 @@ class ImageOutcome:
 
 
 @dataclass(frozen=True)
-class NewWorker:
-    """A worker process that has just started. `incarnation` is new at each start."""
-
-    incarnation: UUID
-    pool: str
-    region: str
-    node: str
-    pid: int
-    device: str = ""
-    model: str = ""
-    revision: str = ""
-
-
-@dataclass(frozen=True)
 class Worker:
-    """A worker process, as it last told of itself."""
+    """A worker process, as it last told of itself. What it has loaded is "" until it has."""
 
-    incarnation: UUID
+    incarnation: UUID  # new at each start
     pool: str
     region: str
     node: str
@@ -239,16 +203,6 @@ class ImageHistory:
     job_created_at: datetime
     image: Image
     events: list[Event]
-
-
-@dataclass(frozen=True)
-class JobProgress:
-    """How far a job is, and what its state follows from."""
-
-    job: Job
-    verdict: JobVerdict
-    shards_active: int  # dispatched or running
-    at: datetime
 
 
 @dataclass(frozen=True)

@@ -136,25 +136,24 @@ def release(
     attempt: int,
     *,
     reason: Reason,
-    delay_s: float = 0.0,
     message: str = "",
     actor: str = "",
 ) -> bool:
-    """Give a dispatched or running shard back uncharged: → queued, due after `delay_s`. False when it is lost."""
+    """Give a dispatched or running shard back uncharged: → queued, due at once. False when it is lost."""
     job = lock_job_of(conn, shard_id)
     if job is None:
         return False
     why = Why(reason, actor, now(conn), message)
-    queued = _queued(job, why.at, delay_s)
+    queued = _queued(job, why.at)
     return any(
         move_shard(conn, job, shard_id, attempt, Move(state, ShardState.QUEUED, why, queued))
         for state in (ShardState.RUNNING, ShardState.DISPATCHED)
     )
 
 
-def _queued(job: Job, at: datetime, delay_s: float) -> dict[str, Any]:
+def _queued(job: Job, at: datetime) -> dict[str, Any]:
     # Not held by parallelism: it keeps the place that it had.
-    return {"available_at": at + timedelta(seconds=delay_s), "held": job.suspend}
+    return {"available_at": at, "held": job.suspend}
 
 
 def fail(
@@ -178,7 +177,8 @@ def fail(
         return False
     why = Why(verdict.reason, actor, now(conn), f"{verdict.message}: {error}")
     dead = verdict.state is ShardState.DEAD
-    values: dict[str, Any] = {"finished_at": why.at} if dead else _queued(job, why.at, verdict.delay_s)
+    due_at = why.at + timedelta(seconds=verdict.delay_s)
+    values: dict[str, Any] = {"finished_at": why.at} if dead else _queued(job, due_at)
     values |= {"error_class": error_class, "error": error, "failures": shards.c.failures + int(verdict.charged)}
     move = Move(ShardState.RUNNING, verdict.state, why, values, only_if)
     if not move_shard(conn, job, shard_id, attempt, move):

@@ -11,16 +11,16 @@ from uuid import UUID
 import sqlalchemy as sa
 
 from samjobs.names import Reason
-from samjobs.states import ShardState
 from samjobs.store.engine import Connection, as_row, now
-from samjobs.store.leases import abandoned, heartbeat, reclaim
+from samjobs.store.leases import abandoned, at_work, heartbeat, reclaim
 from samjobs.store.rows import Shard
 from samjobs.store.running import fail, finish, record, release, start
-from samjobs.store.tables import in_states, not_held, shards
+from samjobs.store.tables import CLAIM_ORDER, CLAIM_ORDER_IN_JOB, CLAIMABLE, shards
 from samjobs.store.transitions import Why, dispatch
 
 __all__ = [
     "abandoned",
+    "at_work",
     "claim",
     "fail",
     "finish",
@@ -34,29 +34,16 @@ __all__ = [
     "start",
 ]
 
-_CLAIMABLE = sa.and_(in_states(shards.c.state, [ShardState.QUEUED]), not_held(shards.c.held))
-_DUE = (
-    sa.select(shards)
-    .where(_CLAIMABLE, shards.c.available_at <= sa.bindparam("now"))
-    .limit(sa.bindparam("limit"))
-    .with_for_update(skip_locked=True)
-)
-# One statement per index: each is in the order of its index, so a claim reads `limit` entries and stops.
-_IN_ORDER = (shards.c.priority.desc(), shards.c.available_at, shards.c.job_created_at, shards.c.index)
-_DUE_ANY = _DUE.order_by(*_IN_ORDER)
-_DUE_IN_REGION = _DUE.where(shards.c.region == sa.bindparam("region")).order_by(*_IN_ORDER)
-_DUE_IN_JOB = _DUE.where(shards.c.job_id == sa.bindparam("job_id")).order_by(shards.c.available_at, shards.c.index)
 
-
-def _due(limit: int, now: datetime, job_id: UUID | None, region: str | None) -> tuple[sa.Select[Any], dict[str, Any]]:
-    """The statement by which a claim chooses, with its parameters."""
-    parameters: dict[str, Any] = {"now": now, "limit": limit}
-    if job_id is not None:
-        statement = _DUE_IN_JOB if region is None else _DUE_IN_JOB.where(shards.c.region == sa.bindparam("region"))
-        return statement, parameters | {"job_id": job_id} | ({"region": region} if region is not None else {})
+def _due(limit: int, at: datetime, job_id: UUID | None, region: str | None) -> sa.Select[tuple[Any, ...]]:
+    """The shards that a claim takes: in the order of one index, of which it reads `limit` entries and stops."""
+    due = sa.select(shards).where(CLAIMABLE, shards.c.available_at <= at)
     if region is not None:
-        return _DUE_IN_REGION, parameters | {"region": region}
-    return _DUE_ANY, parameters
+        due = due.where(shards.c.region == region)
+    if job_id is not None:
+        due = due.where(shards.c.job_id == job_id)
+    order = CLAIM_ORDER if job_id is None else CLAIM_ORDER_IN_JOB
+    return due.order_by(*order).limit(limit).with_for_update(skip_locked=True)
 
 
 def claim(
@@ -69,8 +56,7 @@ def claim(
     On Postgres commit a claim before anything else: it holds shards without their jobs, against the order of locks.
     """
     at = now(conn)
-    statement, parameters = _due(limit, at, job_id, region)
-    rows = conn.execute(statement, parameters).all()
+    rows = conn.execute(_due(limit, at, job_id, region)).all()
     if not rows:
         return []
     return dispatch(conn, [as_row(Shard, row) for row in rows], Why(Reason.CLAIMED, actor, at))
@@ -78,7 +64,7 @@ def claim(
 
 def next_due_at(conn: Connection, job_id: UUID | None = None) -> datetime | None:
     """When the next queued shard that nothing holds comes due (it may be past); None if there is none."""
-    query = sa.select(sa.func.min(shards.c.available_at)).where(_CLAIMABLE)
+    query = sa.select(sa.func.min(shards.c.available_at)).where(CLAIMABLE)
     if job_id is not None:
         query = query.where(shards.c.job_id == job_id)
     earliest: datetime | None = conn.execute(query).scalar_one()

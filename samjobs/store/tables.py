@@ -63,11 +63,6 @@ def in_states(column: sa.Column[Any], states: Iterable[StrEnum]) -> sa.ColumnEle
     return column == literals[0] if len(literals) == 1 else column.in_(literals)
 
 
-def not_held(column: sa.Column[bool]) -> sa.ColumnElement[bool]:
-    """`column` is false, in the words of the partial indexes."""
-    return sa.not_(column)
-
-
 jobs = sa.Table(
     "jobs",
     metadata,
@@ -151,21 +146,20 @@ shards = sa.Table(
     sa.CheckConstraint("images_done BETWEEN 0 AND images_total", name="images"),
     postgresql_with={"fillfactor": 80},
 )
-_QUEUED = in_states(shards.c.state, [ShardState.QUEUED])
-_CLAIMABLE = sa.and_(_QUEUED, not_held(shards.c.held))
-_CLAIM_ORDER = (shards.c.priority.desc(), shards.c.available_at, shards.c.job_created_at, shards.c.index)
-# In the order of a claim: over all, in one region, in one job (where priority and creation are one value).
-_partial("ix_shards_claim", *_CLAIM_ORDER, where=_CLAIMABLE)
-_partial("ix_shards_claim_region", shards.c.region, *_CLAIM_ORDER, where=_CLAIMABLE)
-_partial("ix_shards_claim_job", shards.c.job_id, shards.c.available_at, shards.c.index, where=_CLAIMABLE)
-_partial("ix_shards_held", shards.c.job_id, shards.c.index, where=sa.and_(_QUEUED, shards.c.held))
+# Which shards the queries ask for, in the words of the partial indexes: other words would walk the whole table.
+QUEUED = in_states(shards.c.state, [ShardState.QUEUED])
+ACTIVE = in_states(shards.c.state, [ShardState.DISPATCHED, ShardState.RUNNING])
+CLAIMABLE = sa.and_(QUEUED, sa.not_(shards.c.held))
+# In the order of a claim: over all or in one region, and in one job, where priority and creation are one value.
+CLAIM_ORDER = (shards.c.priority.desc(), shards.c.available_at, shards.c.job_created_at, shards.c.index)
+CLAIM_ORDER_IN_JOB = (shards.c.available_at, shards.c.index)
+_partial("ix_shards_claim", *CLAIM_ORDER, where=CLAIMABLE)
+_partial("ix_shards_claim_region", shards.c.region, *CLAIM_ORDER, where=CLAIMABLE)
+_partial("ix_shards_claim_job", shards.c.job_id, *CLAIM_ORDER_IN_JOB, where=CLAIMABLE)
+_partial("ix_shards_held", shards.c.job_id, shards.c.index, where=sa.and_(QUEUED, shards.c.held))
 for _state in (ShardState.DISPATCHED, ShardState.RUNNING, ShardState.DEAD):
     _partial(f"ix_shards_{_state.value}", shards.c.id, where=in_states(shards.c.state, [_state]))
-_partial(
-    "ix_shards_active",
-    shards.c.job_id,
-    where=in_states(shards.c.state, [ShardState.DISPATCHED, ShardState.RUNNING]),
-)
+_partial("ix_shards_active", shards.c.job_id, where=ACTIVE)
 
 images = sa.Table(
     "images",

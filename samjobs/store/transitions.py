@@ -91,7 +91,7 @@ def lock_job_of(conn: Connection, shard_id: UUID) -> Job | None:
 def verdict_of(job: Job) -> JobVerdict:
     """What `job`'s state follows from now."""
     return job_state(
-        job.counts,
+        job,
         expanded=job.expanded_at is not None,
         started=job.started_at is not None,
         suspend=job.suspend,

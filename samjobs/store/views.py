@@ -1,36 +1,21 @@
-"""Read models for people: one job's progress, the whole queue. Nothing here counts finished rows."""
+"""Read models for people: the whole queue. Nothing here counts finished rows."""
 
 from collections.abc import Iterable
 from typing import Any
-from uuid import UUID
 
 import sqlalchemy as sa
 
 from samjobs.states import JOB_ACTIVE, JobState, ShardState
-from samjobs.store import jobs as job_queries
 from samjobs.store.engine import Connection, now
-from samjobs.store.rows import JobProgress, QueueStatus
-from samjobs.store.tables import in_states, jobs, not_held, shards
-from samjobs.store.transitions import verdict_of
-
-_ACTIVE_SHARDS = in_states(shards.c.state, [ShardState.DISPATCHED, ShardState.RUNNING])
-_QUEUED = in_states(shards.c.state, [ShardState.QUEUED])
-
-
-def job_progress(conn: Connection, job_id: UUID) -> JobProgress | None:
-    """How far a job is, from its own counters, with what its state follows from; None if unknown."""
-    job = job_queries.get(conn, job_id)
-    if job is None:
-        return None
-    active = _count(conn, [_ACTIVE_SHARDS, shards.c.job_id == job_id])
-    return JobProgress(job=job, verdict=verdict_of(job), shards_active=active, at=now(conn))
+from samjobs.store.rows import QueueStatus
+from samjobs.store.tables import CLAIMABLE, QUEUED, in_states, jobs, shards
 
 
 def queue_status(conn: Connection, *, region: str | None = None) -> QueueStatus:
     """What is at work and what waits, over all jobs or in one region. Each number is counted in a partial index."""
     at = now(conn)
     here = [] if region is None else [shards.c.region == region]
-    claimable = [_QUEUED, not_held(shards.c.held), *here]
+    claimable = [CLAIMABLE, *here]
     oldest = conn.execute(sa.select(sa.func.min(shards.c.available_at)).where(*claimable)).scalar_one()
     due = _count(conn, [*claimable, shards.c.available_at <= at])
     by_state = {
@@ -41,7 +26,7 @@ def queue_status(conn: Connection, *, region: str | None = None) -> QueueStatus:
         jobs=_active_jobs(conn, region),
         shards_due=due,
         shards_waiting=_count(conn, [*claimable, shards.c.available_at > at]),
-        shards_held=_count(conn, [_QUEUED, shards.c.held, *here]),
+        shards_held=_count(conn, [QUEUED, shards.c.held, *here]),
         shards_dispatched=by_state[ShardState.DISPATCHED],
         shards_running=by_state[ShardState.RUNNING],
         shards_dead=by_state[ShardState.DEAD],

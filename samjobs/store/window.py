@@ -7,13 +7,9 @@ for its retry keeps its place.
 
 import sqlalchemy as sa
 
-from samjobs.states import ShardState
 from samjobs.store.engine import Connection
 from samjobs.store.rows import Job
-from samjobs.store.tables import in_states, not_held, shards
-
-_QUEUED = in_states(shards.c.state, [ShardState.QUEUED])
-_ACTIVE = in_states(shards.c.state, [ShardState.DISPATCHED, ShardState.RUNNING])
+from samjobs.store.tables import ACTIVE, CLAIMABLE, QUEUED, shards
 
 
 def starts_held(job: Job) -> bool:
@@ -23,7 +19,7 @@ def starts_held(job: Job) -> bool:
 
 def close_window(conn: Connection, job: Job) -> None:
     """Hold all queued shards of a locked job."""
-    conn.execute(shards.update().where(shards.c.job_id == job.id, _QUEUED, not_held(shards.c.held)).values(held=True))
+    conn.execute(shards.update().where(shards.c.job_id == job.id, CLAIMABLE).values(held=True))
 
 
 def open_window(conn: Connection, job: Job, *, suspend: bool | None = None) -> None:
@@ -34,7 +30,7 @@ def open_window(conn: Connection, job: Job, *, suspend: bool | None = None) -> N
     """
     if job.suspend if suspend is None else suspend:
         return
-    held = sa.select(shards.c.id).where(shards.c.job_id == job.id, _QUEUED, shards.c.held).order_by(shards.c.index)
+    held = sa.select(shards.c.id).where(shards.c.job_id == job.id, QUEUED, shards.c.held).order_by(shards.c.index)
     if job.spec.parallelism is not None:
         held = held.limit(max(0, job.spec.parallelism - _open(conn, job)))
     conn.execute(shards.update().where(shards.c.id.in_(held)).values(held=False))
@@ -42,7 +38,7 @@ def open_window(conn: Connection, job: Job, *, suspend: bool | None = None) -> N
 
 def _open(conn: Connection, job: Job) -> int:
     """Shards at work or free to be claimed: at most `parallelism`, each counted in an index of its own."""
-    claimable = sa.select(sa.func.count()).where(shards.c.job_id == job.id, _QUEUED, not_held(shards.c.held))
-    active = sa.select(sa.func.count()).where(shards.c.job_id == job.id, _ACTIVE)
+    claimable = sa.select(sa.func.count()).where(shards.c.job_id == job.id, CLAIMABLE)
+    active = sa.select(sa.func.count()).where(shards.c.job_id == job.id, ACTIVE)
     count: int = conn.execute(sa.select(claimable.scalar_subquery() + active.scalar_subquery())).scalar_one()
     return count

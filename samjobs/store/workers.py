@@ -1,22 +1,22 @@
 """Worker processes as they tell of themselves. For people and for scaling; no lease depends on these rows."""
 
-from dataclasses import asdict
 from typing import Any
 from uuid import UUID
 
 import sqlalchemy as sa
 
 from samjobs.store.engine import Connection, as_row, now
-from samjobs.store.rows import NewWorker, Worker, WorkerState
+from samjobs.store.rows import Worker, WorkerState
 from samjobs.store.tables import workers
 from samjobs.store.types import db_now
 
 
-def register(conn: Connection, worker: NewWorker) -> None:
+def register(conn: Connection, incarnation: UUID, *, pool: str, region: str, node: str, pid: int) -> None:
     """List a worker process that has just started, as loading."""
     at = now(conn)
-    row = asdict(worker) | {"state": WorkerState.LOADING, "heartbeat_at": at, "started_at": at}
-    conn.execute(workers.insert(), row)
+    row = {"incarnation": incarnation, "pool": pool, "region": region, "node": node, "pid": pid}
+    nothing_yet = {"device": "", "model": "", "revision": "", "state": WorkerState.LOADING}
+    conn.execute(workers.insert(), row | nothing_yet | {"heartbeat_at": at, "started_at": at})
 
 
 def heartbeat(conn: Connection, incarnation: UUID) -> bool:

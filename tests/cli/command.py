@@ -127,6 +127,8 @@ class Samjobs:
 
     def jobs(self) -> list[Job]:
         """The queue's jobs, newest first."""
+        if not self.database.exists():  # refused before it was opened
+            return []
         store = connect(f"sqlite:///{self.database}")
         try:
             with store.read() as conn:

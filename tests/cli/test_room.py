@@ -100,15 +100,18 @@ def test_a_read_only_output_fails_no_image(samjobs: Samjobs, disk: SmallDisk) ->
     assert str(samjobs.out) in said.last
 
 
-def test_an_output_that_is_a_file_fails_no_image(samjobs: Samjobs) -> None:
+@pytest.mark.parametrize("below", ["", "red/discs"])
+def test_an_output_that_is_a_file_or_below_one_queues_nothing(samjobs: Samjobs, below: str) -> None:
     draw_many(samjobs.photos, 3)
-    samjobs.out.write_text("my notes")
+    notes = samjobs.out
+    notes.write_text("my notes")
+    samjobs.out = notes / below
 
-    said = samjobs.process(code=3)
+    said = samjobs.process(code=2)
 
-    assert said.counts == (0, 0, 0, 3)
-    assert str(samjobs.out) in said.last
-    assert samjobs.out.read_text() == "my notes"
+    assert f"{notes} is a file" in said.last
+    assert samjobs.jobs() == []
+    assert notes.read_text() == "my notes"
 
 
 def test_a_queue_that_cannot_be_written_is_named_with_the_remedy(samjobs: Samjobs) -> None:

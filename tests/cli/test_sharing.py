@@ -83,6 +83,34 @@ def test_a_limit_is_kept_by_workers_together(samjobs: Samjobs) -> None:
     assert samjobs.process("--workers", "3", "--limit", "2", "--shard-size", "2").counts == (2, 0, 0, 10)
 
 
+def test_with_a_limit_a_worker_that_is_killed_is_not_replaced(samjobs: Samjobs) -> None:
+    draw_many(samjobs.photos, 20)
+    gate = samjobs.hold_after(2)
+    process = samjobs.start(*samjobs.asked("--workers", "2", "--limit", "8", "--shard-size", "10"))
+    until(lambda: _pictures(samjobs) == [2, 2], "two workers have two pictures each")
+    victim = min(samjobs.workers())
+    os.kill(victim, signal.SIGKILL)
+    samjobs.let_go(gate)
+
+    said = samjobs.finish(process)
+
+    assert f"worker process {victim} died by signal 9; the others do their share of the limit" in said.err
+    assert len(samjobs.workers()) == 2
+    assert samjobs.work().total() <= 8
+    assert said.summary["failed"] == 0
+
+
+def test_with_a_limit_the_end_of_all_workers_is_an_error(samjobs: Samjobs) -> None:
+    draw_many(samjobs.photos, 4)
+    samjobs.hold_after(1)
+    process = samjobs.start(*samjobs.asked("--workers", "2", "--limit", "4", "--shard-size", "2"))
+    until(lambda: _pictures(samjobs) == [1, 1], "two workers have a picture each")
+    for victim in samjobs.workers():
+        os.kill(victim, signal.SIGKILL)
+
+    assert "died by signal 9, and no other is left" in samjobs.finish(process, 3).last
+
+
 def _pictures(samjobs: Samjobs) -> list[int]:
     """How many pictures each process was given."""
     if not samjobs.witness.exists():

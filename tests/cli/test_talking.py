@@ -9,7 +9,9 @@ from pathlib import Path
 import pytest
 
 from samjobs import __version__
-from tests.cli.command import Samjobs, draw_many
+from samjobs.cli.context import settings_for
+from samjobs.errors import InvalidInput
+from tests.cli.command import RED_DISC, Samjobs, draw_many
 
 WITHOUT_TORCH = """
 import sys
@@ -120,6 +122,46 @@ def test_wrong_usage_names_the_option_the_value_and_the_choices(
     assert said.out == ""
 
 
+@pytest.mark.parametrize("option", ["--input", "--output", "--manifest", "--boxes", "--points"])
+def test_an_empty_place_is_refused_and_not_taken_for_the_working_folder(samjobs: Samjobs, option: str) -> None:
+    draw_many(samjobs.root, 1)
+    places = {"--input": samjobs.photos, "--output": samjobs.out} | {option: ""}
+
+    said = samjobs.run("process", *[part for pair in places.items() for part in pair], *RED_DISC, code=2)
+
+    assert f"{option} '' is empty" in said.last
+    assert samjobs.jobs() == []
+
+
+def test_an_empty_db_is_refused() -> None:
+    with pytest.raises(InvalidInput, match="--db is empty"):
+        settings_for("")
+
+
+@pytest.mark.parametrize("scheme", ["http", "https"])
+def test_an_output_on_the_web_is_refused_with_what_can_be_written(samjobs: Samjobs, scheme: str) -> None:
+    draw_many(samjobs.photos, 1)
+
+    said = samjobs.process("--output", f"{scheme}://me:pass@host/out?token=abc", code=2)
+
+    assert f"{scheme}://***@host/out?token=***: http and https can only be read" in said.last
+    assert all(place in said.last for place in ("a folder", "s3://", "gs://", "az://"))
+    assert samjobs.jobs() == []
+
+
+@pytest.mark.parametrize("workers", ["1", "2"])
+def test_a_phrase_that_the_engine_cannot_take_queues_and_touches_nothing(samjobs: Samjobs, workers: str) -> None:
+    draw_many(samjobs.photos, 2)
+    samjobs.process("--format", "label-png")
+    before = {path: path.read_bytes() for path in samjobs.out.rglob("*") if path.is_file()}
+
+    said = samjobs.process("--format", "label-png", "--workers", workers, prompt=("--prompt", "car"), code=2)
+
+    assert "'car'" in said.last
+    assert len(samjobs.jobs()) == 1
+    assert {path: path.read_bytes() for path in samjobs.out.rglob("*") if path.is_file()} == before
+
+
 def test_no_prompt_at_all_is_refused_with_what_the_mode_needs(samjobs: Samjobs) -> None:
     draw_many(samjobs.photos, 1)
 
@@ -128,15 +170,25 @@ def test_no_prompt_at_all_is_refused_with_what_the_mode_needs(samjobs: Samjobs) 
     assert "mode find_all needs text" in said.last
 
 
-def test_sam3_without_weights_queues_nothing_and_says_how_to_get_them(samjobs: Samjobs) -> None:
+@pytest.mark.parametrize("workers", ["1", "2"])
+def test_sam3_without_weights_queues_nothing_and_says_how_to_get_them(samjobs: Samjobs, workers: str) -> None:
     draw_many(samjobs.photos, 1)
     samjobs.environment |= {"HF_HUB_OFFLINE": "1", "HF_HOME": str(samjobs.root / "empty")}
 
-    said = samjobs.process("--engine", "sam3", code=3)
+    said = samjobs.process("--engine", "sam3", "--workers", workers, code=3)
 
     assert "facebook/sam3" in said.last
     assert "Traceback" not in said.err
     assert samjobs.jobs() == []
+
+
+def test_the_revision_that_is_set_is_not_one_of_another_model(samjobs: Samjobs) -> None:
+    draw_many(samjobs.photos, 1)
+    samjobs.environment |= {"HF_HUB_OFFLINE": "1", "HF_HOME": str(samjobs.root / "empty")}
+    samjobs.environment["SAMJOBS_SAM3_REVISION"] = "c0ffee"
+
+    assert "c0ffee" in samjobs.process("--engine", "sam3", code=3).last
+    assert "c0ffee" not in samjobs.process("--engine", "sam3", "--model", "another/model", code=3).last
 
 
 def test_an_image_that_no_job_knows_is_refused_by_show(samjobs: Samjobs) -> None:

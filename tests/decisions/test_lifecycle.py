@@ -68,3 +68,8 @@ def test_a_jobs_state(job: JobCounts, wishes: dict[str, Any], state: JobState, r
     verdict = job_state(job, **(defaults | wishes))
     assert (verdict.state, verdict.reason) == (state, reason)
     assert verdict.message
+
+
+def test_what_has_no_outcome_is_open() -> None:
+    assert counts(images_done=10, images_failed=5, images_skipped=3).images_open == 82
+    assert counts(shards_succeeded=1, shards_dead=1, shards_cancelled=1).shards_open == 1

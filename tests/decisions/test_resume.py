@@ -74,3 +74,14 @@ def test_evidence_is_asked_for_from_cheap_to_dear() -> None:
 def test_nothing_of_the_file_is_read_when_the_record_cannot_hold() -> None:
     cheap = Present(config_hash="x", fingerprint="model", size=100, token="monday")
     assert must_redo(PRIOR, cheap, force=False).need is None
+
+
+def test_without_a_size_only_a_token_or_all_bytes_can_tell() -> None:
+    """As a web server that streams its answers."""
+    blind = replace(SAME, size=None, quick_hash=None, content_hash=None)
+    assert must_redo(PRIOR, blind, force=False).need is None, "the same etag is enough"
+    unknown = replace(blind, token="")
+    assert must_redo(replace(PRIOR, token=""), unknown, force=False).need is Need.CONTENT_HASH
+    read = replace(unknown, content_hash="content")
+    assert must_redo(replace(PRIOR, token=""), read, force=False).reason is Reason.UNCHANGED
+    assert must_redo(PRIOR, replace(read, content_hash="x"), force=False).reason is Reason.CONTENT_CHANGED

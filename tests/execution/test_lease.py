@@ -9,8 +9,7 @@ import pytest
 
 from samjobs.execution.lease import Lease
 from samjobs.store import Store, jobs, shards
-from samjobs.store.rows import Lease as Answer
-from samjobs.store.rows import Shard
+from samjobs.store.rows import LeaseAnswer, Shard
 from tests.execution.builders import until
 from tests.store.builders import ME, REQUEUE, job, running, shard_of
 
@@ -30,7 +29,7 @@ def test_it_is_renewed_while_it_is_held(store: Store, shard: Shard) -> None:
         second = _beat(store, shard.job_id)
         until(lambda: _beat(store, shard.job_id) > second, "another heartbeat")
         assert lease.held()
-        assert lease.answer is Answer.HELD
+        assert lease.answer is LeaseAnswer.HELD
 
 
 def test_it_is_not_renewed_any_more_after_its_end(store: Store, shard: Shard) -> None:
@@ -42,13 +41,13 @@ def test_it_is_not_renewed_any_more_after_its_end(store: Store, shard: Shard) ->
 @pytest.mark.parametrize(
     ("happens", "answer", "held"),
     [
-        (lambda conn, shard: jobs.cancel(conn, shard.job_id, actor="me"), Answer.CANCELLED, False),
-        (lambda conn, shard: jobs.set_suspend(conn, shard.job_id, True, actor="me"), Answer.SUSPENDED, True),
-        (lambda conn, shard: shards.reclaim(conn, shard, REQUEUE), Answer.LOST, False),
+        (lambda conn, shard: jobs.cancel(conn, shard.job_id, actor="me"), LeaseAnswer.CANCELLED, False),
+        (lambda conn, shard: jobs.set_suspend(conn, shard.job_id, True, actor="me"), LeaseAnswer.SUSPENDED, True),
+        (lambda conn, shard: shards.reclaim(conn, shard, REQUEUE), LeaseAnswer.LOST, False),
     ],
 )
 def test_it_learns_what_became_of_the_shard(
-    store: Store, shard: Shard, happens: Callable[..., object], answer: Answer, held: bool
+    store: Store, shard: Shard, happens: Callable[..., object], answer: LeaseAnswer, held: bool
 ) -> None:
     with _lease(store, shard) as lease:
         with store.begin() as conn:
@@ -64,7 +63,7 @@ def test_it_is_lost_by_its_own_clock_while_the_database_does_not_answer(store: S
             # Holds the row on Postgres and the whole file on SQLite: no renewal comes through.
             shards.heartbeat(conn, shard.id, shard.attempt, ME)
             until(lambda: not lease.held(), "the lease is lost")
-            assert lease.answer is Answer.LOST
+            assert lease.answer is LeaseAnswer.LOST
         # Nobody took the shard meanwhile, so the next answer gives it back.
         until(lease.held, "the lease is held again")
 
@@ -74,16 +73,27 @@ def test_what_a_refused_write_told_stands(store: Store, shard: Shard) -> None:
         lease.lose()
         assert not lease.held()
         until(lambda: not lease._thread.is_alive(), "it is not renewed any more")
-        assert lease.answer is Answer.LOST
+        assert lease.answer is LeaseAnswer.LOST
 
 
 def test_it_runs_out_when_nothing_is_finished_for_the_stall_time(
     store: Store, shard: Shard, caplog: pytest.LogCaptureFixture
 ) -> None:
     with caplog.at_level(logging.ERROR), _lease(store, shard, stall_s=STALE_S) as lease:
+        lease.progressed()
         until(lambda: not lease.held(), "the lease is lost")
-        assert lease.answer is Answer.LOST
+        assert lease.answer is LeaseAnswer.LOST
     assert "no image finished" in caplog.text
+
+
+def test_until_work_has_begun_it_is_renewed_for_any_time(
+    store: Store, shard: Shard, caplog: pytest.LogCaptureFixture
+) -> None:
+    with caplog.at_level(logging.ERROR), _lease(store, shard, stall_s=1e-9) as lease:
+        first = _beat(store, shard.job_id)
+        until(lambda: _beat(store, shard.job_id) > first or not lease.held(), "a heartbeat")
+        assert lease.held()
+    assert "no image finished" not in caplog.text
 
 
 def _lease(store: Store, shard: Shard, stall_s: float = LONG) -> Lease:

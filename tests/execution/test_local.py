@@ -3,6 +3,7 @@
 import os
 import signal
 from collections.abc import Callable, Iterator
+from datetime import datetime, timedelta
 from pathlib import Path
 from uuid import UUID
 
@@ -14,12 +15,13 @@ from samjobs.execution.presence import locks_folder
 from samjobs.execution.shard import End
 from samjobs.segmentation.engines.base import Engine
 from samjobs.segmentation.engines.opencv import OpenCVEngine
+from samjobs.segmentation.pipeline import Limit
 from samjobs.segmentation.work import Outcome
 from samjobs.spec import JobSpec
 from samjobs.states import ShardState
 from samjobs.storage import Storage
-from samjobs.store import Store, connect, jobs, migrate, workers
-from samjobs.store.rows import Job, Shard
+from samjobs.store import Store, connect, jobs, migrate, now, workers
+from samjobs.store.rows import Job, Shard, Worker, WorkerState
 from tests.execution.builders import Other, events, job, settings, spec, states, until
 from tests.store.builders import new_images, read, running, shard_of
 
@@ -119,6 +121,50 @@ def test_a_shard_whose_lease_this_process_gave_up_is_released_uncharged(
     assert (shard.state, shard.failures) == (ShardState.QUEUED, 0)
 
 
+def test_a_neighbour_leaves_a_process_alone_that_loads_its_engine(store: Store, locks: Path, tmp_path: Path) -> None:
+    job_id = job(store, tmp_path, 1)
+    stale_s = 0.3
+
+    def slow(spec: JobSpec) -> Engine:
+        began = shard_of(store, job_id).heartbeat_at
+        assert began is not None
+        with _worker(store, locks, stale_job_timeout_seconds=stale_s) as neighbour:
+            while _database_now(store) - began < timedelta(seconds=2 * stale_s):
+                assert neighbour.put_back_orphans() == 0
+        return OpenCVEngine()
+
+    watched = _work(store, locks, engine_for=slow, stale_job_timeout_seconds=stale_s)
+
+    assert watched.ends == [End.FINISHED]
+    assert shard_of(store, job_id).failures == 0
+
+
+def test_the_list_of_workers_tells_what_each_does_and_has_loaded(store: Store, locks: Path, tmp_path: Path) -> None:
+    job_id = job(store, tmp_path, 1)
+    seen: list[Worker] = []
+
+    def look(*_: object) -> None:
+        with store.read() as conn:
+            seen.extend(workers.listing(conn))
+
+    class Looking(Watched):
+        image = shard_ended = look
+
+    def loading(spec: JobSpec) -> Engine:
+        look()
+        return OpenCVEngine()
+
+    with _worker(store, locks, engine_for=loading) as worker:
+        worker.run(Looking(), allowance=Limit())
+
+    shard = shard_of(store, job_id)
+    assert [(one.state, one.shard_id, one.device, one.model) for one in seen] == [
+        (WorkerState.LOADING, None, "", ""),
+        (WorkerState.BUSY, shard.id, "cpu", "none"),
+        (WorkerState.READY, None, "cpu", "none"),
+    ]
+
+
 def test_a_model_that_cannot_be_loaded_charges_no_shard(store: Store, locks: Path, tmp_path: Path) -> None:
     job_id = job(store, tmp_path, 2)
 
@@ -153,8 +199,19 @@ def test_who_is_at_work_on_a_job_is_known(store: Store, sqlite_url: str, locks: 
         assert not mine.at_work_on(read(store, job_id))
 
 
-def _worker(store: Store, locks: Path, **changes: object) -> LocalWorker:
-    return LocalWorker(store, Storage(), settings(**changes), lambda spec: OpenCVEngine(), locks)
+def _database_now(store: Store) -> datetime:
+    with store.read() as conn:
+        return now(conn)
+
+
+def _worker(
+    store: Store,
+    locks: Path,
+    *,
+    engine_for: Callable[[JobSpec], Engine] = lambda spec: OpenCVEngine(),
+    **changes: object,
+) -> LocalWorker:
+    return LocalWorker(store, Storage(), settings(**changes), engine_for, locks)
 
 
 def _work(
@@ -163,8 +220,9 @@ def _work(
     *,
     job_id: UUID | None = None,
     engine_for: Callable[[JobSpec], Engine] = lambda spec: OpenCVEngine(),
+    **changes: object,
 ) -> Watched:
     watched = Watched()
-    with Storage() as storage, LocalWorker(store, storage, settings(), engine_for, locks) as worker:
-        worker.run(watched, allowance=lambda: None, job_id=job_id)
+    with _worker(store, locks, engine_for=engine_for, **changes) as worker:
+        worker.run(watched, allowance=Limit(), job_id=job_id)
     return watched

@@ -8,12 +8,13 @@ from uuid import UUID
 
 import pytest
 
-from samjobs.errors import DeviceFault, OutputUnwritable
+from samjobs.errors import DeviceFault, ModelUnavailable, OutputUnwritable
 from samjobs.execution.shard import End, Host, run_shard
 from samjobs.inputs import NewImage
 from samjobs.segmentation.engines.opencv import OpenCVEngine
+from samjobs.segmentation.pipeline import Limit
 from samjobs.segmentation.work import Outcome
-from samjobs.spec import RetryPolicy
+from samjobs.spec import JobSpec, Prompts, RetryPolicy, TextPrompt
 from samjobs.states import ShardState
 from samjobs.storage import Access, Storage
 from samjobs.store import Store, jobs
@@ -53,7 +54,11 @@ def test_a_shard_that_was_asked_to_stop_goes_back_uncharged(store: Store, tmp_pa
     job_id = job(store, tmp_path, 4)
     stopped: list[Outcome] = []
 
-    end = _run(store, job_id, watch=stopped.append, allowance=lambda: 0 if stopped else None)
+    class UntilOneIsDone(Limit):
+        def left(self) -> int | None:
+            return 0 if stopped else None
+
+    end = _run(store, job_id, watch=stopped.append, allowance=UntilOneIsDone())
 
     assert end is End.RELEASED
     shard = shard_of(store, job_id)
@@ -121,6 +126,56 @@ def test_a_fault_of_the_device_gives_the_shard_back_charged_and_ends_the_run(sto
     assert states(store, job_id) == ["done", "pending", "pending"]
 
 
+def test_the_lease_is_renewed_while_the_engine_loads(store: Store, tmp_path: Path) -> None:
+    job_id = job(store, tmp_path, 1)
+
+    def slow(spec: JobSpec) -> OpenCVEngine:
+        """Loads for two renewals, more than after which the lease would be lost."""
+        for _ in range(2):
+            before = shard_of(store, job_id).heartbeat_at
+            until(lambda before=before: shard_of(store, job_id).heartbeat_at != before, "a heartbeat")  # type: ignore[misc]
+        return OpenCVEngine()
+
+    end = _run(store, job_id, engine_for=slow, stale_job_timeout_seconds=0.3, stall_timeout_seconds=0.2)
+
+    assert end is End.FINISHED
+
+
+def test_an_engine_that_cannot_be_loaded_gives_the_shard_back_uncharged_with_the_reason(
+    store: Store, tmp_path: Path
+) -> None:
+    job_id = job(store, tmp_path, 1)
+
+    def missing(spec: JobSpec) -> OpenCVEngine:
+        raise ModelUnavailable("no weights: set SAMJOBS_SAM3_MODEL")
+
+    with pytest.raises(ModelUnavailable):
+        _run(store, job_id, engine_for=missing)
+
+    shard = shard_of(store, job_id)
+    assert (shard.state, shard.failures) == (ShardState.QUEUED, 0)
+    with store.read() as conn:
+        told = jobs.events(conn, job_id)[-1]
+    assert (told.reason, told.message) == ("WorkerFault", "no weights: set SAMJOBS_SAM3_MODEL")
+
+
+def test_a_phrase_that_the_engine_cannot_take_kills_the_shard_and_touches_no_image(
+    store: Store, tmp_path: Path
+) -> None:
+    assert _run(store, job(store, tmp_path, 2)) is End.FINISHED
+    left = {path: path.read_bytes() for path in (tmp_path / "out" / "records").iterdir()}
+    job_id = job(store, tmp_path, 2, prompts=Prompts(text=(TextPrompt(text="red disc"), TextPrompt(text="car"))))
+
+    assert _run(store, job_id) is End.DEAD
+
+    shard = shard_of(store, job_id)
+    assert (shard.state, shard.error_class) == (ShardState.DEAD, "permanent")
+    assert shard.error is not None
+    assert "car" in shard.error
+    assert states(store, job_id) == ["pending", "pending"]
+    assert {path: path.read_bytes() for path in (tmp_path / "out" / "records").iterdir()} == left
+
+
 def test_an_output_that_cannot_be_written_charges_nothing_and_fails_no_image(store: Store, tmp_path: Path) -> None:
     job_id = job(store, tmp_path, 2)
     (tmp_path / "out").write_text("a file")
@@ -185,7 +240,14 @@ def _partly_remote(store: Store, root: Path, server: str, **changes: object) -> 
 
 
 def _run(  # type: ignore[no-untyped-def]
-    store: Store, job_id: UUID, engine: OpenCVEngine | None = None, *, watch=None, allowance=None, **changes: object
+    store: Store,
+    job_id: UUID,
+    engine: OpenCVEngine | None = None,
+    *,
+    engine_for=None,
+    watch=None,
+    allowance=None,
+    **changes: object,
 ) -> End:
     """Claim the job's next shard and run it here."""
     shard: Shard = running(store, job_id)
@@ -194,7 +256,7 @@ def _run(  # type: ignore[no-untyped-def]
             Host(store, storage, settings(**changes), ME),
             shard,
             read(store, job_id).spec,
-            engine or OpenCVEngine(),
-            allowance=allowance or (lambda: None),
+            engine_for or (lambda spec: engine or OpenCVEngine()),
+            allowance=allowance or Limit(),
             watch=watch or (lambda outcome: None),
         )

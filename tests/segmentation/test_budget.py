@@ -1,7 +1,7 @@
 """The byte budget bounds what is held and never stops the image that is next in order."""
 
 import threading
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, wait
 
 from samjobs.segmentation.budget import ByteBudget
 
@@ -25,8 +25,30 @@ def test_a_later_image_waits_until_there_is_room() -> None:
     with ThreadPoolExecutor(1) as pool:
         future = pool.submit(later)
         assert not entered.wait(0.05), "50 bytes were let in beside 80 of 100"
-        budget.shrink(0, 0)
+        budget.hold(0, 0)
         future.result(timeout=5)
+
+
+def test_what_an_image_holds_already_is_not_asked_for_twice() -> None:
+    budget = ByteBudget(100)
+    budget.acquire(1, 60)
+    with ThreadPoolExecutor(1) as pool:
+        asked = pool.submit(budget.acquire, 1, 90)
+        still_waiting = wait([asked], timeout=5).not_done
+        budget.close()
+    assert not still_waiting
+
+
+def test_while_an_image_waits_for_more_what_it_holds_stays_counted() -> None:
+    budget = ByteBudget(100)
+    budget.acquire(1, 30)
+    budget.acquire(2, 60)
+    with ThreadPoolExecutor(2) as pool:
+        more = pool.submit(budget.acquire, 2, 90)
+        other = pool.submit(budget.acquire, 3, 20)
+        waiting = wait([more, other], timeout=0.05).not_done
+        budget.close()
+    assert waiting == {more, other}
 
 
 def test_closing_lets_every_waiter_in() -> None:
@@ -51,7 +73,7 @@ def test_what_is_held_never_exceeds_the_limit_but_for_the_next_in_order() -> Non
             peaks.append(sum(held.values()))
         with lock:
             del held[number]
-        budget.shrink(number, 0)
+        budget.hold(number, 0)
 
     with ThreadPoolExecutor(8) as pool:
         list(pool.map(image, range(200)))

@@ -17,9 +17,9 @@ from tests.segmentation.recorded import disc, record_of
 MASKS = [disc(40, 60, 20, 20, 9), disc(40, 60, 45, 12, 5), disc(40, 60, 40, 12, 9)]
 
 
-def written(folder: Path, *records: Record, labels: tuple[str, ...] = ()) -> Path:
+def written(folder: Path, *records: Record) -> Path:
     path = folder / "annotations.coco.json"
-    with path.open("w", encoding="utf-8") as file, CocoWriter(file, labels) as writer:
+    with path.open("w", encoding="utf-8") as file, CocoWriter(file) as writer:
         for record in records:
             writer.add(record)
     return path
@@ -55,11 +55,11 @@ def test_cocos_evaluation_of_the_results_against_themselves_is_perfect(tmp_path:
             assert judged.stats[0] == pytest.approx(1.0)
 
 
-def test_categories_follow_the_given_labels_and_then_what_appears(tmp_path: Path):
-    path = written(tmp_path, record_of("a.jpg", MASKS[:2], ["ring", "new"]), labels=("dot", "ring"))
-    data = json.loads(path.read_text(encoding="utf-8"))
-    assert data["categories"] == [{"id": 1, "name": "dot"}, {"id": 2, "name": "ring"}, {"id": 3, "name": "new"}]
-    assert [a["category_id"] for a in data["annotations"]] == [2, 3]
+def test_categories_count_in_the_order_in_which_they_appear(tmp_path: Path):
+    records = [record_of("a.jpg", MASKS[:2], ["ring", "dot"]), record_of("b.jpg", MASKS[:2], ["dot", "new"])]
+    data = json.loads(written(tmp_path, *records).read_text(encoding="utf-8"))
+    assert data["categories"] == [{"id": 1, "name": "ring"}, {"id": 2, "name": "dot"}, {"id": 3, "name": "new"}]
+    assert [a["category_id"] for a in data["annotations"]] == [1, 2, 2, 3]
 
 
 def test_images_without_instances_and_no_images_at_all_are_a_valid_file(tmp_path: Path):

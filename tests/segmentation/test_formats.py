@@ -4,6 +4,7 @@ import io
 import itertools
 import json
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import cv2
 import numpy as np
@@ -11,7 +12,8 @@ import numpy.typing as npt
 import pytest
 from PIL import Image
 
-from samjobs.segmentation.formats import Rendered, Scene, class_order, render
+from samjobs.names import CLASSES_FILE
+from samjobs.segmentation.formats import Scene, plan
 from samjobs.segmentation.overlay import colour_of
 from samjobs.spec import Format
 from tests.segmentation.recorded import disc, instances_of
@@ -25,9 +27,19 @@ DOT[3, 99] = True
 MASKS = [RING, TWO_PARTS, DOT, FULL]
 
 
-def files(fmt: Format, masks: Sequence[npt.NDArray[np.bool_]] = MASKS, **fields: object) -> list[Rendered]:
+class Made(NamedTuple):
+    """A file that was planned and then made."""
+
+    path: str
+    lossy: bool
+    data: bytes
+
+
+def files(fmt: Format, masks: Sequence[npt.NDArray[np.bool_]] = MASKS, **fields: object) -> list[Made]:
     instances = instances_of(masks, fields.pop("names", None))
-    return list(render(fmt, Scene("trip/day 1/a.b.jpg", WIDTH, HEIGHT, instances, **fields)))
+    key = fields.pop("key", "trip/day 1/a.b.jpg")
+    scene = Scene(key, WIDTH, HEIGHT, instances, **fields)
+    return [Made(one.path, one.lossy, one.make()) for one in plan(fmt, scene)]
 
 
 def picture(data: bytes) -> npt.NDArray[np.uint8]:
@@ -124,8 +136,18 @@ def test_yolo_lines_have_the_class_of_the_given_order_and_one_part_each():
     )
 
 
-def test_yolo_classes_that_nobody_named_follow_in_order_of_appearance():
-    assert class_order(["dog"], instances_of([RING, DOT], ["cat", "dog"])) == ["dog", "cat"]
+def test_a_photo_called_classes_does_not_take_the_place_of_the_class_names():
+    (file,) = files(Format.YOLO_SEG, [RING], key="classes.jpg", labels=["thing 0"])
+    assert file.path != CLASSES_FILE
+
+
+@pytest.mark.parametrize("fmt", list(Format))
+def test_a_folder_named_like_another_images_file_does_not_take_its_place(fmt: Format):
+    preview = np.zeros((HEIGHT, WIDTH, 3), np.uint8)
+    (first, *_) = files(fmt, [RING], key="a.jpg", labels=["thing 0"], preview=preview)
+    name = first.path.split("/")[1]  # that file, or the folder of its instances
+    (second, *_) = files(fmt, [RING], key=f"{name}/b.jpg", labels=["thing 0"], preview=preview)
+    assert second.path.split("/")[1] == f"{name}~"
 
 
 def test_an_image_without_instances_has_an_empty_yolo_file():
@@ -149,8 +171,8 @@ def test_an_overlay_shows_objects_smaller_than_a_pixel_of_the_preview():
     photo = np.zeros((6000, 8000), bool)
     photo[2000:2003, 4000:4003] = True
     preview = np.full((600, 800, 3), 90, np.uint8)
-    (file,) = render(Format.OVERLAY, Scene("a.jpg", 8000, 6000, instances_of([photo]), preview=preview))
-    assert np.abs(picture(file.data)[190:210, 390:410].astype(int) - 90).max() > 60
+    (file,) = plan(Format.OVERLAY, Scene("a.jpg", 8000, 6000, instances_of([photo]), preview=preview))
+    assert np.abs(picture(file.make())[190:210, 390:410].astype(int) - 90).max() > 60
 
 
 def test_small_previews_are_enlarged_so_that_the_names_can_be_read():

@@ -32,7 +32,7 @@ def chosen(
     *candidates: Candidates, least: float = 0.5, size: tuple[int, int] = (SIDE, SIDE), **limits: object
 ) -> Selected:
     thresholds = Thresholds.model_validate(limits)
-    return select(candidates, [least] * len(candidates), thresholds, *size, strip_pixels=1000)
+    return select(candidates, [least] * len(candidates), thresholds, *size)
 
 
 def frames_of(selected: Selected) -> list[tuple[int, int, int, int]]:
@@ -60,7 +60,7 @@ def test_instances_come_best_score_first_over_all_queries():
 
 def test_each_query_has_its_own_least_score_and_the_limit_itself_is_kept():
     both = found(A, B, scores=[0.5, 0.25]), found(C, scores=[0.25])
-    selected = select(both, [0.5, 0.25], Thresholds(), SIDE, SIDE, 1000)
+    selected = select(both, [0.5, 0.25], Thresholds(), SIDE, SIDE)
     assert [(i.query, i.score) for i in selected.instances] == [(0, 0.5), (1, 0.25)]
 
 

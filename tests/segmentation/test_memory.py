@@ -27,7 +27,7 @@ for i in range(200):  # ragged outlines, each over nearly the whole photo
     logits[i] = 8 - np.maximum(abs(rows - 144), abs(columns - 144)) / 18 + np.sin(rows / 4 + i) + np.sin(columns / 6)
 found = Candidates(np.linspace(1, 0.5, 200, dtype=np.float32), np.zeros((200, 4), np.float32), logits=logits)
 before = status("VmRSS")
-selected = select([found], [0.5], Thresholds(nms_iou=1.0), 12_000, 6_000, strip_pixels=4_000_000)
+selected = select([found], [0.5], Thresholds(nms_iou=1.0), 12_000, 6_000)
 assert len(selected.instances) == 200
 assert min(i.bbox[2] for i in selected.instances) > 11_000
 print(status("VmHWM"), before)
@@ -35,11 +35,11 @@ print(status("VmHWM"), before)
 DECODE = """
 import sys
 from samjobs.segmentation.engines.base import Square
-from samjobs.segmentation.images import Limits, decode, peek
+from samjobs.segmentation.images import Limits, decode, decode_bytes
 
 data = pathlib.Path(sys.argv[1]).read_bytes()
 before = status("VmRSS")
-promised = peek(data, Limits(), Square(1008), 1600).decode_bytes
+promised = decode_bytes(data, Square(1008), Limits(), 1600)
 photo = decode(data, Square(1008), Limits(), preview=1600)
 assert (photo.width, photo.height) == (20_000, 20_000)
 assert photo.preview.shape == (1600, 1600, 3)

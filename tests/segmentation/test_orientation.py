@@ -30,7 +30,7 @@ def test_the_mask_of_a_known_object_lines_up_with_the_upright_photo(
         found = Candidates(scores, boxes, logits=(red[None] - 105) / 20)
     else:
         found = Candidates(scores, boxes, crops=[Crop(0, 0, red > 105)], crop_size=red.shape)
-    (instance,) = select([found], [0.5], Thresholds(), photo.width, photo.height, 10**6).instances
+    (instance,) = select([found], [0.5], Thresholds(), photo.width, photo.height).instances
     x0, y0, x1, y1 = OBJECT
     expected = np.zeros((SIZE[1], SIZE[0]), bool)
     expected[y0:y1, x0:x1] = True

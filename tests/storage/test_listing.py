@@ -1,13 +1,16 @@
 """Which files of a folder become images."""
 
 import os
+import subprocess
+import sys
+import tempfile
 from collections import Counter
 from itertools import islice
 from pathlib import Path
 
 import pytest
 
-from samjobs.errors import AccessDenied, InvalidInput, ObjectMissing
+from samjobs.errors import InvalidInput, ObjectMissing
 from samjobs.storage import Storage, encode_path
 
 
@@ -18,25 +21,39 @@ def make(root: Path, *names: str) -> None:
         path.write_bytes(b"x")
 
 
+def listed(root: Path) -> tuple[list[str], dict[str, int]]:
+    """The keys, and what was passed over."""
+    ignored: Counter[str] = Counter()
+    return [item.key for item in Storage().list(encode_path(root), ignored=ignored)], ignored
+
+
 def keys(root: Path, **options: str) -> list[str]:
     return [item.key for item in Storage().list(encode_path(root), **options)]
 
 
 def test_image_extensions_count_in_any_case_and_nothing_else(tmp_path: Path) -> None:
-    suffixes = ("jpg", "jpeg", "jpe", "jfif", "png", "tif", "tiff", "webp", "bmp", "gif", "mpo", "JPG", "Png")
+    suffixes = ("jpg", "jpeg", "jpe", "jfif", "png", "tif", "tiff", "webp", "avif", "bmp", "gif", "mpo", "JPG", "Png")
     images = [f"{suffix}.{suffix}" for suffix in suffixes]
-    make(tmp_path, *images, "notes.txt", "a.jpg.part", "jpg", "b.heic")
-    listing = Storage().list(str(tmp_path))
-    assert sorted(item.key for item in listing) == sorted(images)
-    assert listing.ignored == Counter({"not an image": 4})
+    make(tmp_path, *images, "notes.txt", "a.jpg.part", "jpg")
+    found, ignored = listed(tmp_path)
+    assert sorted(found) == sorted(images)
+    assert ignored == {"not an image": 3}
+
+
+def test_pictures_of_kinds_that_are_not_read_are_counted_apart_by_their_kind(tmp_path: Path) -> None:
+    make(tmp_path, "a.jpg", "b.heic", "c.HEIC", "d.dng", "e.jp2", "notes.txt")
+    assert listed(tmp_path)[1] == {
+        "unsupported picture (.heic)": 2,
+        "unsupported picture (.dng)": 1,
+        "unsupported picture (.jp2)": 1,
+        "not an image": 1,
+    }
 
 
 def test_hidden_files_and_junk_are_passed_over_with_all_that_is_in_them(tmp_path: Path) -> None:
     make(tmp_path, "a.jpg", ".b.jpg", ".cache/c.jpg", "__MACOSX/d.jpg", "x/@eaDir/e.jpg", "x/._f.jpg", "x/Thumbs.db")
     make(tmp_path, ".DS_Store", "desktop.ini")
-    listing = Storage().list(str(tmp_path))
-    assert [item.key for item in listing] == ["a.jpg"]
-    assert listing.ignored == Counter({"junk": 6, "hidden": 2})
+    assert listed(tmp_path) == (["a.jpg"], {"junk": 6, "hidden": 2})
 
 
 def test_a_hidden_folder_that_is_asked_for_is_listed(tmp_path: Path) -> None:
@@ -49,10 +66,9 @@ def test_the_order_is_depth_first_by_name_and_always_the_same(tmp_path: Path) ->
     assert keys(tmp_path) == ["B.jpg", "a/b/c.jpg", "a/z.jpg", "a.jpg", "b.jpg", "c/a.jpg"]
 
 
-def test_sizes_and_uris_lead_back_to_the_files(tmp_path: Path) -> None:
+def test_uris_lead_back_to_the_files(tmp_path: Path) -> None:
     make(tmp_path, "sub/é ü.jpg")
     [item] = Storage().list(str(tmp_path))
-    assert item.size == 1
     assert Storage().read(item.uri, 10) == b"x"
 
 
@@ -68,25 +84,20 @@ def test_links_to_files_are_followed_and_links_to_folders_are_not(tmp_path: Path
     make(tmp_path, "in/a.jpg", "elsewhere/b.jpg")
     (tmp_path / "in/link.jpg").symlink_to(tmp_path / "elsewhere/b.jpg")
     (tmp_path / "in/loop").symlink_to(tmp_path / "in")
-    listing = Storage().list(f"{tmp_path}/in")
-    assert [item.key for item in listing] == ["a.jpg", "link.jpg"]
-    assert listing.ignored == Counter({"symlinked folder": 1})
+    assert listed(tmp_path / "in") == (["a.jpg", "link.jpg"], {"symlinked folder": 1})
 
 
 def test_a_broken_link_is_listed_and_fails_when_it_is_read(tmp_path: Path) -> None:
     (tmp_path / "gone.jpg").symlink_to(tmp_path / "nowhere.jpg")
     storage = Storage()
     [item] = storage.list(str(tmp_path))
-    assert item.size is None
     with pytest.raises(ObjectMissing, match=r"gone\.jpg"):
         storage.read(item.uri, 10)
 
 
 def test_a_pipe_is_no_image(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe.jpg")
-    listing = Storage().list(str(tmp_path))
-    assert list(listing) == []
-    assert listing.ignored == Counter({"not a file": 1})
+    assert listed(tmp_path) == ([], {"not a file": 1})
 
 
 def test_the_output_folder_below_the_input_is_passed_over_by_any_of_its_names(tmp_path: Path) -> None:
@@ -119,10 +130,29 @@ def test_folders_are_read_as_the_caller_goes_on(tmp_path: Path) -> None:
     assert [item.key for item in listing] == ["b/2.jpg", "b/3.jpg"]
 
 
-@pytest.mark.skipif(os.geteuid() == 0, reason="root may read everything")
-def test_a_folder_that_may_not_be_read_is_named(tmp_path: Path) -> None:
-    make(tmp_path, "secret/a.jpg")
-    (tmp_path / "secret").chmod(0)
-    with pytest.raises(AccessDenied, match="secret"):
-        list(Storage().list(str(tmp_path)))
-    (tmp_path / "secret").chmod(0o700)
+LIST_WITHOUT_RIGHTS = """
+import os, sys
+from samjobs.storage import Storage
+
+if os.geteuid() == 0:  # root may read everything
+    os.setgroups([])
+    os.setgid(65534)
+    os.setuid(65534)
+try:
+    list(Storage().list(sys.argv[1]))
+except Exception as error:
+    print(type(error).__name__, error)
+"""
+
+
+def test_a_folder_that_may_not_be_read_is_named() -> None:
+    # In a process of its own, which gives up its rights, and not below tmp_path, which is closed to others.
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        folder.chmod(0o755)
+        make(folder, "secret/a.jpg")
+        (folder / "secret").chmod(0)
+        program = [sys.executable, "-c", LIST_WITHOUT_RIGHTS, str(folder)]
+        done = subprocess.run(program, capture_output=True, text=True, check=True)
+        (folder / "secret").chmod(0o700)
+    assert done.stdout.startswith(f"AccessDenied {folder}/secret: permission denied")

@@ -9,7 +9,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from samjobs.errors import AccessDenied, InvalidInput
-from samjobs.storage.paths import decode_path, encode_path, join, own_key, parent_of, redact, to_uri, with_mark
+from samjobs.storage.paths import (
+    decode_path,
+    encode_path,
+    join,
+    mirrored,
+    own_key,
+    parent_of,
+    redact,
+    to_uri,
+    with_mark,
+)
 
 names = st.binary(min_size=1, max_size=40).filter(lambda raw: b"\0" not in raw and b"/" not in raw)
 
@@ -116,6 +126,23 @@ class TestJoin:
     def test_no_part_is_ever_longer_than_a_file_system_takes(self, part: str) -> None:
         name = decode_path(join("/out", part)).rpartition("/")[2]
         assert 0 < len(os.fsencode(name)) <= 255
+
+
+class TestMirrored:
+    @given(
+        st.lists(
+            st.lists(st.sampled_from(["a.jpg", "a.jpg~", "a.jpg.json", "a.JPG", "a.txt~~", "b", "~"]), max_size=3),
+            min_size=2,
+            max_size=2,
+            unique_by=tuple,
+        )
+    )
+    def test_different_keys_have_different_paths(self, folders: list[list[str]]) -> None:
+        one, other = (mirrored("/".join([*folder, "x.jpg"])) for folder in folders)
+        assert one != other
+
+    def test_the_names_of_images_are_left_as_they_are(self) -> None:
+        assert mirrored("2024.05/day 1/a.jpg") == "2024.05/day 1/a.jpg"
 
 
 class TestKeys:

@@ -8,7 +8,6 @@ import pytest
 from samjobs.errors import InvalidInput
 from samjobs.inputs import NewImage
 from samjobs.spec import BoxPrompt, Mode, Prompts
-from samjobs.states import JobState
 from samjobs.store import Store, images, jobs, shards
 from tests.store.builders import claim, job, new_images, read, spec
 
@@ -117,16 +116,3 @@ def test_shards_may_be_claimed_while_the_list_still_grows(store: Store) -> None:
         jobs.add_images(conn, job_id, new_images(2))
     assert len(claim(store, job_id=job_id)) == 1
     assert read(store, job_id).expanded_at is None
-
-
-def test_the_list_of_a_dead_process_is_taken_over_by_one_heir(store: Store) -> None:
-    dead, heir = uuid4(), uuid4()
-    with store.begin() as conn:
-        job_id = jobs.submit(conn, spec(), submitter=dead).job_id
-        jobs.add_images(conn, job_id, new_images(3))
-        assert jobs.adopt(conn, job_id, submitter=heir, previous=dead)
-        assert not jobs.adopt(conn, job_id, submitter=uuid4(), previous=dead)
-        assert jobs.adopt(conn, job_id, submitter=heir, previous=heir)
-        assert jobs.mark_expanded(conn, job_id) is JobState.QUEUED
-        assert not jobs.adopt(conn, job_id, submitter=uuid4(), previous=heir)
-    assert read(store, job_id).submitter == heir

@@ -12,7 +12,7 @@ from samjobs.names import Reason
 from samjobs.spec import FailurePolicy
 from samjobs.states import ImageState, JobState, ShardState
 from samjobs.store import Store, jobs, now, shards
-from samjobs.store.rows import Lease, Subject
+from samjobs.store.rows import LeaseAnswer, Subject
 from tests.store.builders import DEAD, ME, claim, job, new_images, outcomes, read, run, running, shard_of, spec
 
 
@@ -163,7 +163,7 @@ def test_cancelling_ends_everything_at_once_and_the_running_worker_is_told(store
     assert (cancelled.state, cancelled.reason) == (JobState.CANCELLED, Reason.CANCELLED_BY_USER)
     assert (cancelled.shards_succeeded, cancelled.shards_cancelled) == (1, 3)
     with store.begin() as conn:
-        assert shards.heartbeat(conn, held.id, held.attempt, ME) is Lease.CANCELLED
+        assert shards.heartbeat(conn, held.id, held.attempt, ME) is LeaseAnswer.CANCELLED
         assert not shards.record(conn, held.id, held.attempt, outcomes(held))
         assert not shards.finish(conn, held.id, held.attempt)
         assert shards.start(conn, waiting.id, waiting.attempt, ME) is None
@@ -194,7 +194,7 @@ def test_a_suspended_job_is_not_claimed_and_goes_on_where_it_was(store: Store) -
     assert claim(store) == []
     with store.begin() as conn:
         assert shards.start(conn, waiting.id, waiting.attempt, ME) is None
-        assert shards.heartbeat(conn, held.id, held.attempt, ME) is Lease.SUSPENDED
+        assert shards.heartbeat(conn, held.id, held.attempt, ME) is LeaseAnswer.SUSPENDED
         assert shards.release(conn, held.id, held.attempt, reason=Reason.SUSPENDED_BY_USER)
     assert claim(store) == []
     with store.begin() as conn:

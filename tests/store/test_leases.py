@@ -7,7 +7,7 @@ from samjobs.errors import ErrorClass
 from samjobs.names import Reason
 from samjobs.states import ShardState
 from samjobs.store import Store, jobs, now, shards
-from samjobs.store.rows import Lease
+from samjobs.store.rows import LeaseAnswer
 from samjobs.store.tables import shards as shard_rows
 from tests.store.builders import DEAD, ME, REQUEUE, claim, job, running, shard_of
 
@@ -23,9 +23,9 @@ def test_a_heartbeat_renews_the_lease_of_its_own_incarnation_only(store: Store) 
     shard = running(store, job(store, 2))
     _make_older(store, 100)
     with store.begin() as conn:
-        assert shards.heartbeat(conn, shard.id, shard.attempt, uuid4()) is Lease.LOST
+        assert shards.heartbeat(conn, shard.id, shard.attempt, uuid4()) is LeaseAnswer.LOST
         assert len(shards.abandoned(conn, older_than_s=60)) == 1
-        assert shards.heartbeat(conn, shard.id, shard.attempt, ME) is Lease.HELD
+        assert shards.heartbeat(conn, shard.id, shard.attempt, ME) is LeaseAnswer.HELD
         assert shards.abandoned(conn, older_than_s=60) == []
 
 
@@ -67,7 +67,7 @@ def test_a_worker_heard_of_again_after_the_listing_keeps_its_shard(store: Store)
     with store.begin() as conn:
         (found,) = shards.abandoned(conn, older_than_s=60)
     with store.begin() as conn:
-        assert shards.heartbeat(conn, shard.id, shard.attempt, ME) is Lease.HELD
+        assert shards.heartbeat(conn, shard.id, shard.attempt, ME) is LeaseAnswer.HELD
     with store.begin() as conn:
         assert not shards.reclaim(conn, found, REQUEUE)
     assert shard_of(store, shard.job_id).state is ShardState.RUNNING
@@ -85,13 +85,15 @@ def test_a_dispatched_shard_that_nobody_started_goes_back_uncharged(store: Store
     assert (back.state, back.failures, event.reason) == (ShardState.QUEUED, 0, Reason.WORKER_GONE)
 
 
-def test_the_shards_of_a_process_known_to_be_gone_need_not_grow_old(store: Store) -> None:
-    mine, other = running(store, job(store, 2)), running(store, job(store, 2), incarnation=uuid4())
+def test_who_is_at_work_need_not_have_been_so_for_any_time(store: Store) -> None:
+    mine, other = running(store, job(store, 4)), running(store, job(store, 2), incarnation=uuid4())
     with store.begin() as conn:
+        claimed = shards.claim(conn, limit=1)
         assert shards.abandoned(conn, older_than_s=60) == []
-        assert [shard.id for shard in shards.abandoned(conn, incarnation=ME)] == [mine.id]
-        assert other.incarnation is not None
-        assert [shard.id for shard in shards.abandoned(conn, incarnation=other.incarnation)] == [other.id]
+        assert {shard.id for shard in shards.at_work(conn)} == {mine.id, other.id, claimed[0].id}
+        assert [shard.id for shard in shards.at_work(conn, other.job_id)] == [other.id]
+        shards.release(conn, other.id, other.attempt, reason=Reason.DRAINED)
+        assert shards.at_work(conn, other.job_id) == []
 
 
 def test_pages_go_on_behind_rows_that_stay(store: Store) -> None:

@@ -12,7 +12,7 @@ from samjobs.names import Reason
 from samjobs.spec import RetryPolicy
 from samjobs.states import ImageState, ShardState
 from samjobs.store import Store, images, jobs, now, shards
-from samjobs.store.rows import ImageOutcome, Lease
+from samjobs.store.rows import ImageOutcome, LeaseAnswer
 from samjobs.store.transitions import IllegalTransition
 from tests.store.builders import DEAD, ME, REQUEUE, claim, job, outcomes, read, running, shard_of
 
@@ -89,17 +89,6 @@ def test_a_released_shard_is_not_charged_and_goes_on_where_it_was(store: Store) 
         assert shards.finish(conn, again.id, again.attempt)
 
 
-def test_a_delayed_release_waits_its_time(store: Store) -> None:
-    shard = running(store, job(store, 2))
-    with store.begin() as conn:
-        before = now(conn)
-        shards.release(conn, shard.id, shard.attempt, reason=Reason.DRAINED, delay_s=3600)
-        due = shards.next_due_at(conn)
-    assert due is not None
-    assert timedelta(seconds=3600) <= due - before < timedelta(seconds=3660)
-    assert claim(store) == []
-
-
 def test_a_failure_is_charged_delayed_and_explained(store: Store) -> None:
     shard = running(store, job(store, 2))
     verdict = after_failure(ErrorClass.TRANSIENT, shard.failures, RetryPolicy(), jitter=0)
@@ -113,6 +102,9 @@ def test_a_failure_is_charged_delayed_and_explained(store: Store) -> None:
     assert (found.state, found.failures, found.error) == (ShardState.QUEUED, 1, "S3 says 503")
     assert found.error_class is ErrorClass.TRANSIENT
     assert found.available_at >= before + timedelta(seconds=verdict.delay_s)
+    with store.read() as conn:
+        assert shards.next_due_at(conn) == found.available_at
+    assert claim(store) == []
     assert (event.reason, event.actor) == (Reason.TRANSIENT_ERROR, "w1")
     assert event.message == f"{verdict.message}: S3 says 503"
 
@@ -146,7 +138,7 @@ def test_nothing_can_be_done_with_a_shard_that_is_not_there(store: Store) -> Non
     missing = uuid4()
     with store.begin() as conn:
         assert shards.start(conn, missing, 1, ME) is None
-        assert shards.heartbeat(conn, missing, 1, ME) is Lease.LOST
+        assert shards.heartbeat(conn, missing, 1, ME) is LeaseAnswer.LOST
         assert not shards.record(conn, missing, 1, [])
         assert not shards.finish(conn, missing, 1)
         assert not shards.release(conn, missing, 1, reason=Reason.DRAINED)

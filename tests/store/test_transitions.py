@@ -9,15 +9,16 @@ import sqlalchemy as sa
 
 from samjobs.errors import ErrorClass
 from samjobs.names import Reason
-from samjobs.states import SHARD_TERMINAL, SHARD_TRANSITIONS, ImageState, ShardState
+from samjobs.states import SHARD_TRANSITIONS, ImageState, ShardState
 from samjobs.store import Store, jobs, now, shards
-from samjobs.store.rows import Event, Lease, Subject
+from samjobs.store.rows import Event, LeaseAnswer, Subject
 from samjobs.store.tables import shards as shard_rows
 from samjobs.store.transitions import IllegalTransition, Move, Why, job_of, lock_job, move_shard, move_shards
 from tests.store.builders import DEAD, ME, REQUEUE, claim, job, outcomes, read, run, running, shard_of
 
 LEGAL = [(old, new) for old, new in product(ShardState, ShardState) if new in SHARD_TRANSITIONS[old]]
 ILLEGAL = [pair for pair in product(ShardState, ShardState) if pair not in LEGAL]
+ENDED = (ShardState.SUCCEEDED, ShardState.DEAD, ShardState.CANCELLED)
 
 
 def brought_to(store: Store, state: ShardState) -> UUID:
@@ -61,7 +62,7 @@ def do(store: Store, shard_id: UUID, new: ShardState) -> None:
                 assert shards.fail(conn, *name, DEAD, error_class=ErrorClass.WORKER, error="crash")
             case ShardState.CANCELLED:
                 assert jobs.cancel(conn, shard.job_id, actor="ada")
-            case ShardState.QUEUED if shard.state in SHARD_TERMINAL:
+            case ShardState.QUEUED if shard.state in ENDED:
                 assert jobs.retry_failed(conn, shard.job_id, actor="ada").shards == 1
             case ShardState.QUEUED:
                 assert shards.release(conn, *name, reason=Reason.DRAINED, actor="worker")
@@ -88,7 +89,7 @@ def test_a_legal_transition_is_made_and_told_once(store: Store, old: ShardState,
     (event,) = events_of(store, shard_id)[len(before) :]
     assert (event.from_state, event.to_state) == (old, new)
     assert event.at <= moment
-    if new in SHARD_TERMINAL:
+    if new in ENDED:
         assert shard.finished_at == event.at
 
 
@@ -140,7 +141,7 @@ def test_a_worker_of_an_older_attempt_writes_nothing(store: Store, action: str) 
             "finish": lambda: shards.finish(conn, *name),
             "release": lambda: shards.release(conn, *name, reason=Reason.DRAINED),
             "fail": lambda: shards.fail(conn, *name, DEAD, error_class=ErrorClass.WORKER, error="x"),
-            "heartbeat": lambda: shards.heartbeat(conn, *name, ME) is not Lease.LOST,
+            "heartbeat": lambda: shards.heartbeat(conn, *name, ME) is not LeaseAnswer.LOST,
         }
         assert answers[action]() is False
     assert read(store, job_id) == before

@@ -3,13 +3,13 @@
 from uuid import uuid4
 
 from samjobs.store import Store, workers
-from samjobs.store.rows import NewWorker, WorkerState
+from samjobs.store.rows import WorkerState
 
 
 def test_a_worker_tells_of_itself_from_start_to_end(store: Store) -> None:
     me, shard = uuid4(), uuid4()
     with store.begin() as conn:
-        workers.register(conn, NewWorker(me, pool="local", region="eu", node="laptop", pid=42))
+        workers.register(conn, me, pool="local", region="eu", node="laptop", pid=42)
         loading = workers.get(conn, me)
         assert workers.set_model(conn, me, device="cuda:0", model="facebook/sam3", revision="abc")
         assert workers.set_state(conn, me, WorkerState.BUSY, shard_id=shard)
@@ -30,6 +30,6 @@ def test_workers_are_listed_by_region(store: Store) -> None:
     ids = {region: uuid4() for region in ("eu", "us")}
     with store.begin() as conn:
         for region, incarnation in ids.items():
-            workers.register(conn, NewWorker(incarnation, pool="p", region=region, node="n", pid=1))
+            workers.register(conn, incarnation, pool="p", region=region, node="n", pid=1)
         assert [worker.incarnation for worker in workers.listing(conn, region="us")] == [ids["us"]]
         assert {worker.incarnation for worker in workers.listing(conn)} == set(ids.values())

@@ -5,19 +5,21 @@ from dataclasses import dataclass
 from importlib.util import find_spec
 from types import MappingProxyType
 
+from samjobs.segmentation.engines.weights import META_FILE, SAM3_FILE
+
 
 @dataclass(frozen=True)
 class EngineKind:
     """One engine, before it is loaded."""
 
     name: str  # as in JobSpec.engine
-    module: str  # has `load(**options)`
-    options: frozenset[str]  # which of the loader's options it takes
+    module: str  # has `load()`; of an engine with weights `load(model=, revision=, device=, batch=)`
     extra: str | None  # of the samjobs package; None: part of the base installation
     needs: Mapping[str, str]  # importable module → the distribution that has it
     about: str
     licence: str
-    default_model: str | None = None
+    default_model: str | None = None  # hub id; None: it has no weights
+    weight_file: str = ""  # the file that holds them
 
     def missing(self) -> tuple[str, ...]:
         """The distributions that are not installed."""
@@ -30,7 +32,7 @@ class EngineKind:
 
 
 _TORCH = {"torch": "torch", "torchvision": "torchvision"}
-_TORCH_OPTIONS = frozenset({"model", "revision", "device", "dtype", "batch", "pairs"})
+_SAM3 = "facebook/sam3"  # has the files of both
 
 ENGINES: Mapping[str, EngineKind] = MappingProxyType(
     {
@@ -39,17 +41,16 @@ ENGINES: Mapping[str, EngineKind] = MappingProxyType(
             EngineKind(
                 name="sam3",
                 module="samjobs.segmentation.engines.sam3",
-                options=_TORCH_OPTIONS,
                 extra="sam3",
                 needs={**_TORCH, "transformers": "transformers"},
                 about="SAM 3 by transformers, on a GPU or the CPU",
                 licence="code Apache-2.0; the weights are Meta's, under the SAM License, and come from you",
-                default_model="facebook/sam3",
+                default_model=_SAM3,
+                weight_file=SAM3_FILE,
             ),
             EngineKind(
                 name="sam3-meta",
                 module="samjobs.segmentation.engines.sam3_meta",
-                options=_TORCH_OPTIONS - {"dtype"},
                 extra="meta",
                 needs={
                     **_TORCH,
@@ -62,12 +63,12 @@ ENGINES: Mapping[str, EngineKind] = MappingProxyType(
                 },
                 about="SAM 3 by Meta's own package and sam3.pt, on an NVIDIA GPU only",
                 licence="code and weights are Meta's, under the SAM License; the weights come from you",
-                default_model="facebook/sam3",
+                default_model=_SAM3,
+                weight_file=META_FILE,
             ),
             EngineKind(
                 name="opencv",
                 module="samjobs.segmentation.engines.opencv",
-                options=frozenset(),
                 extra=None,
                 needs={"cv2": "opencv-python-headless"},
                 about="no model: colour names, GrabCut and flood fill, for demos and load tests",

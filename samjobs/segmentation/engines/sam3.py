@@ -29,39 +29,34 @@ from samjobs.segmentation.engines.weights import Weights, sam3_checkpoint
 
 LIBRARIES = ("torch", "torchvision", "transformers")
 
-# Images per encode() and (image, query) pairs per forward pass, where the caller does not say.
+# Images per encode(), where the caller does not say, and (image, query) pairs per forward pass.
 _DEFAULTS = {"cuda": (4, 8), "cpu": (1, 4)}
 
 
 def load(
     *,
-    model: str | None = None,
+    model: str,
     revision: str | None = None,
     device: str | None = None,
-    dtype: str | None = None,
     batch: int | None = None,
-    pairs: int | None = None,
 ) -> TorchEngine:
-    """Load SAM 3 onto `device`.
+    """Load SAM 3 onto `device`, in bfloat16 on a GPU and float32 on the CPU.
 
-    model: folder or hub id, facebook/sam3 when left out. revision: of a hub model. device: cpu or cuda, the GPU where
-    there is one when left out. dtype: float32 or bfloat16. batch: images per encode. pairs: (image, query) pairs that
-    are answered at once.
+    model: folder or hub id. The others as in `engines.load`.
 
     Raises:
-        InvalidInput: an unknown device or dtype, or a size below 1.
+        InvalidInput: an unknown device, or a batch below 1.
         ModelUnavailable: the weights or CUDA cannot be had; the message says why and what to do.
         OutOfMemory: the model does not fit the device.
         DeviceFault: the device failed.
     """
     where = choose_device(device)
-    kind = choose_dtype(where, dtype)
-    default_batch, default_pairs = _DEFAULTS[where.type]
+    dtype = choose_dtype(where)
+    default_batch, pairs = _DEFAULTS[where.type]
     batch = at_least_one("batch", batch, default_batch)
-    pairs = at_least_one("pairs", pairs, default_pairs)
     weights = sam3_checkpoint(model, revision)
     fingerprint = weights.fingerprint()
-    network = load_network(weights, where, kind)
+    network = load_network(weights, where, dtype)
     info = info_of(
         network,
         name="sam3",
@@ -69,7 +64,7 @@ def load(
         revision=weights.revision,
         fingerprint=fingerprint,
         device=describe(where),
-        dtype=str(kind).removeprefix("torch."),
+        dtype=str(dtype).removeprefix("torch."),
         batch=batch,
         versions={name: version(name) for name in LIBRARIES},
     )

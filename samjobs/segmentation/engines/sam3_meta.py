@@ -28,25 +28,23 @@ _VOCABULARY = "bpe_simple_vocab_16e6.txt.gz"
 
 def load(
     *,
-    model: str | None = None,
+    model: str,
     revision: str | None = None,
     device: str | None = None,
     batch: int | None = None,
-    pairs: int | None = None,
 ) -> TorchEngine:
     """Load Meta's SAM 3 onto the GPU.
 
-    model: path of sam3.pt, its folder, or hub id; facebook/sam3 when left out. The others as in `engines.load`.
+    model: path of sam3.pt, its folder, or hub id. The others as in `engines.load`.
 
     Raises:
-        InvalidInput: an unknown device, or a size below 1.
+        InvalidInput: an unknown device, or a batch below 1.
         ModelUnavailable: no CUDA, or the weights or the package's parts cannot be had.
         OutOfMemory: the model does not fit the device.
         DeviceFault: the device failed.
     """
     where = cuda_device(device)
     batch = at_least_one("batch", batch, _BATCH)
-    pairs = at_least_one("pairs", pairs, _PAIRS)
     weights = meta_checkpoint(model, revision)
     fingerprint = weights.fingerprint()
     with _contained():
@@ -65,7 +63,7 @@ def load(
         batch=batch,
         versions={name: version(name) for name in LIBRARIES},
     )
-    return TorchEngine(network, info, where, pairs)
+    return TorchEngine(network, info, where, _PAIRS)
 
 
 def cuda_device(name: str | None) -> torch.device:

@@ -5,10 +5,9 @@ called as that processor calls them, but batched, with phrases encoded once, and
 call runs under bfloat16 autocast, without which the package mixes types and fails, and leaves it again.
 """
 
-from collections import OrderedDict
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 import torch
@@ -47,12 +46,10 @@ class Sam3MetaNetwork:
         self.model = model
         self._tracker = model.inst_interactive_predictor.model
         self._device = device
-        self._phrases: OrderedDict[str, tuple[Tensor, Tensor]] = OrderedDict()
+        self._phrase = lru_cache(_PHRASES)(self._encode)
 
-    @contextmanager
-    def _autocast(self) -> Iterator[None]:
-        with torch.autocast(self._device.type, dtype=torch.bfloat16):
-            yield
+    def _autocast(self) -> torch.autocast:
+        return torch.autocast(self._device.type, dtype=torch.bfloat16)
 
     def count_tokens(self, phrase: str) -> int:
         """Length of `phrase` in tokens, its start and end mark counted."""
@@ -107,16 +104,10 @@ class Sam3MetaNetwork:
             box_labels=positives.long().transpose(0, 1).to(self._device),
         )
 
-    def _phrase(self, text: str) -> tuple[Tensor, Tensor]:
-        """Features (tokens, 1, width) of `text` and its padding mask (1, tokens); the latest are kept."""
-        if text in self._phrases:
-            self._phrases.move_to_end(text)
-            return self._phrases[text]
+    def _encode(self, text: str) -> tuple[Tensor, Tensor]:
+        """Features (tokens, 1, width) of `text` and its padding mask (1, tokens)."""
         output = self.model.backbone.forward_text([text], device=self._device)
-        self._phrases[text] = (output["language_features"], output["language_mask"])
-        while len(self._phrases) > _PHRASES:
-            self._phrases.popitem(last=False)
-        return self._phrases[text]
+        return output["language_features"], output["language_mask"]
 
     def trace(self, features: Features, images: Tensor, mode: Mode, queries: Sequence[Query]) -> Found:
         """See `Network`. A box is given as two points, its corners, as Meta's predictor does.

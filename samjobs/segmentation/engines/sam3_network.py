@@ -8,9 +8,9 @@ padding behind the phrase.
 What is computed is what transformers' processors and models compute, but that masks stay small.
 """
 
-from collections import OrderedDict
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 import torch
@@ -53,7 +53,7 @@ class Sam3Network:
         self.detector = detector
         self.tracker = tracker
         self._tokenizer = processor.tokenizer
-        self._phrases: OrderedDict[str, tuple[Tensor, Tensor]] = OrderedDict()
+        self._phrase = lru_cache(_PHRASES)(self._encode)
 
     def count_tokens(self, phrase: str) -> int:
         """Length of `phrase` in tokens, its start and end mark counted."""
@@ -98,18 +98,12 @@ class Sam3Network:
         device = self.detector.device
         return {"input_boxes": boxes.to(device), "input_boxes_labels": labels.to(device)}
 
-    def _phrase(self, text: str) -> tuple[Tensor, Tensor]:
-        """Features (1, tokens, width) of `text` and their attention mask (1, tokens); the latest are kept."""
-        if text in self._phrases:
-            self._phrases.move_to_end(text)
-            return self._phrases[text]
+    def _encode(self, text: str) -> tuple[Tensor, Tensor]:
+        """Features (1, tokens, width) of `text` and their attention mask (1, tokens)."""
         tokens = self._tokenizer(text, padding="max_length", max_length=self.token_limit, return_tensors="pt")
         mask = tokens["attention_mask"].to(self.detector.device)
         ids = tokens["input_ids"].to(self.detector.device)
-        self._phrases[text] = (self.detector.get_text_features(ids, attention_mask=mask).pooler_output, mask)
-        while len(self._phrases) > _PHRASES:
-            self._phrases.popitem(last=False)
-        return self._phrases[text]
+        return self.detector.get_text_features(ids, attention_mask=mask).pooler_output, mask
 
     def trace(self, features: Features, images: Tensor, mode: Mode, queries: Sequence[Query]) -> Found:
         """See `Network`. Each pair is an image of its own with one object, so ragged counts need no fillers.

@@ -8,12 +8,9 @@ from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
-from samjobs.errors import SamjobsError
+from samjobs.errors import ModelUnavailable, SamjobsError
 from samjobs.segmentation.engines.catalogue import ENGINES, EngineKind
-from samjobs.segmentation.engines.weights import is_hub_id
-
-# The file that each engine reads its weights from.
-_WEIGHT_FILES = {"sam3": "model.safetensors", "sam3-meta": "sam3.pt"}
+from samjobs.segmentation.engines.weights import is_hub_id, weight_files
 
 
 @dataclass(frozen=True)
@@ -78,23 +75,28 @@ def _device(kind: EngineKind, name: str | None) -> tuple[str, str]:
 
 
 def _weights(kind: EngineKind, model: str) -> str:
-    wanted = _WEIGHT_FILES[kind.name]
     if is_hub_id(model):
-        return _in_cache(model, wanted)
-    path = Path(model).expanduser()
-    file = path if path.suffix == Path(wanted).suffix else path / wanted
-    if file.is_file():
-        return f"{file} ({file.stat().st_size:,} bytes)"
-    return f"{file} is missing"
+        return _in_cache(model, kind.weight_file)
+    return _on_disk(Path(model).expanduser(), kind.weight_file)
 
 
-def _in_cache(model: str, wanted: str) -> str:
-    """Whether the hub's local cache has `wanted` of `model`."""
+def _on_disk(path: Path, name: str) -> str:
+    try:
+        files = weight_files(path, name)
+    except ModelUnavailable as error:
+        return str(error)
+    size = f"{sum(file.stat().st_size for file in files):,} bytes"
+    return f"{files[0]} ({size})" if len(files) == 1 else f"{files[0].parent} ({len(files)} files, {size})"
+
+
+def _in_cache(model: str, name: str) -> str:
+    """Whether the hub's local cache has the weights of `model`."""
     try:
         from huggingface_hub import try_to_load_from_cache
     except ImportError:
         return "not downloaded: huggingface_hub is not installed"
-    found = try_to_load_from_cache(model, wanted)
-    if isinstance(found, str):
-        return f"{found} (from the hub)"
+    for file in (name, f"{name}.index.json"):
+        found = try_to_load_from_cache(model, file)
+        if isinstance(found, str):
+            return f"{_on_disk(Path(found).parent, name)}, from the hub"
     return "not downloaded: fetched from the hub at the first use, with the token in HF_TOKEN"

@@ -11,11 +11,11 @@ import json
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
+from pathlib import Path, PurePath
 
 from samjobs.errors import ModelUnavailable
 
-DEFAULT_MODEL = "facebook/sam3"
+SAM3_FILE = "model.safetensors"
 META_FILE = "sam3.pt"
 
 LICENCE = (
@@ -105,33 +105,29 @@ def _status(error: Exception) -> str:
     return f"HTTP {response.status_code}" if response is not None else type(error).__name__
 
 
-def sam3_checkpoint(model: str | None, revision: str | None) -> Weights:
+def sam3_checkpoint(model: str, revision: str | None) -> Weights:
     """A checkpoint in the layout of facebook/sam3, found and its files checked for being whole.
 
     Raises:
         ModelUnavailable: see `locate`; or a file is missing, cut short, or not what its name says.
     """
-    model = model or DEFAULT_MODEL
     folder, commit = locate(model, revision, ("*.json", "*.txt", "*.safetensors", "*.model"))
     _check_config(folder)
-    files = _weight_files(folder)
+    files = weight_files(folder, SAM3_FILE)
     for path in files:
         _check_safetensors(path)
     return Weights(folder, files, model, commit)
 
 
-def meta_checkpoint(model: str | None, revision: str | None) -> Weights:
+def meta_checkpoint(model: str, revision: str | None) -> Weights:
     """Meta's `sam3.pt`: the file itself, or the folder or hub model that has it.
 
     Raises:
         ModelUnavailable: see `locate`; or the file is missing.
     """
-    model = model or DEFAULT_MODEL
     path, commit = locate(model, revision, (META_FILE,))
-    file = path / META_FILE if path.is_dir() else path
-    if not file.is_file():
-        raise ModelUnavailable(f"{file} is missing: give the path of {META_FILE} as model. {LICENCE}")
-    return Weights(file.parent, (file,), model, commit)
+    files = weight_files(path, META_FILE)
+    return Weights(files[0].parent, files, model, commit)
 
 
 def _check_config(folder: Path) -> None:
@@ -151,13 +147,20 @@ def _check_config(folder: Path) -> None:
         )
 
 
-def _weight_files(folder: Path) -> tuple[Path, ...]:
-    """`model.safetensors`, or the shards that its index lists. Pickled weights are never read."""
-    single, index = folder / "model.safetensors", folder / "model.safetensors.index.json"
+def weight_files(path: Path, name: str) -> tuple[Path, ...]:
+    """The files that hold the weights at `path`, which is a folder or the file itself: the one called `name`, or the
+    shards that its index lists.
+
+    Raises:
+        ModelUnavailable: one is missing, or the index cannot be read.
+    """
+    is_file = path.is_file() or (path.suffix == PurePath(name).suffix and not path.is_dir())
+    single = path if is_file else path / name
     if single.is_file():
         return (single,)
+    folder, index = single.parent, single.with_name(f"{single.name}.index.json")
     if not index.is_file():
-        raise ModelUnavailable(f"{single} is missing: copy it there, or give another folder as model. {LICENCE}")
+        raise ModelUnavailable(f"{single} is missing: copy it there, or give another path as model. {LICENCE}")
     try:
         names = sorted(set(json.loads(index.read_text(encoding="utf-8"))["weight_map"].values()))
     except (OSError, ValueError, KeyError, AttributeError) as error:

@@ -20,6 +20,6 @@ def tiny_engine() -> "Iterator[TorchEngine]":
 
     # The tiny model's tensors are too small for a second thread to be worth its start.
     torch.set_num_threads(1)
-    engine = sam3.load(model=str(TINY), device="cpu", batch=4, pairs=8)
+    engine = sam3.load(model=str(TINY), device="cpu", batch=4)
     yield engine
     engine.close()

@@ -1,5 +1,6 @@
 """Engines by name, and which are available."""
 
+import json
 import subprocess
 import sys
 from pathlib import Path
@@ -70,8 +71,16 @@ def test_what_is_available_is_told_with_weights_device_and_licence() -> None:
 
 def test_weights_that_are_not_there_are_told_without_asking_the_hub() -> None:
     (sam3, meta, _) = engines.available({"sam3": "/no/such/folder", "sam3-meta": "/no/such/sam3.pt"}, device="cpu")
-    assert sam3.weights == "/no/such/folder/model.safetensors is missing"
-    assert meta.weights == "/no/such/sam3.pt is missing"
+    assert sam3.weights.startswith("/no/such/folder/model.safetensors is missing: copy it there")
+    assert meta.weights.startswith("/no/such/sam3.pt is missing: copy it there")
+
+
+def test_weights_in_several_files_are_told_as_the_engine_would_load_them(tmp_path: Path) -> None:
+    for name in ("one.safetensors", "two.safetensors"):
+        (tmp_path / name).write_bytes(b"12345")
+    index = {"weight_map": {"a": "one.safetensors", "b": "two.safetensors"}}
+    (tmp_path / "model.safetensors.index.json").write_text(json.dumps(index))
+    assert engines.available({"sam3": str(tmp_path)}, device="cpu")[0].weights == f"{tmp_path} (2 files, 10 bytes)"
 
 
 def test_a_hub_model_that_was_never_downloaded_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -46,7 +46,9 @@ def checkpoint(patch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFacto
 @pytest.fixture(scope="module")
 def engine(checkpoint: Path) -> Iterator[TorchEngine]:
     before = torch.is_autocast_enabled("cuda"), torch.backends.cuda.matmul.allow_tf32
-    loaded = sam3_meta.load(model=str(checkpoint), batch=2, pairs=2)
+    with pytest.MonkeyPatch.context() as own:
+        own.setattr(sam3_meta, "_PAIRS", 2)
+        loaded = sam3_meta.load(model=str(checkpoint), batch=2)
     assert (torch.is_autocast_enabled("cuda"), torch.backends.cuda.matmul.allow_tf32) == before == (False, False)
     yield loaded
     loaded.close()

@@ -7,6 +7,7 @@ import pytest
 import torch
 from PIL import Image
 
+from samjobs.segmentation.engines import sam3
 from samjobs.segmentation.engines.base import Query, Selection
 from samjobs.segmentation.engines.sam3_network import Sam3Network
 from samjobs.segmentation.engines.torch_engine import TorchEngine
@@ -91,13 +92,17 @@ def test_a_cached_phrase_keeps_its_mask_so_that_padding_is_not_read(
     assert [mask.sum().item() for mask in seen] == [4, 4]  # start, red, circle, end
 
 
-def test_only_the_latest_phrases_are_kept(
-    tiny_engine: TorchEngine, network: Sam3Network, scene: Scene, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_only_the_latest_phrases_are_kept(monkeypatch: pytest.MonkeyPatch, scene: Scene) -> None:
     monkeypatch.setattr("samjobs.segmentation.engines.sam3_network._PHRASES", 2)
-    for phrase in ("red", "green", "blue", "yellow"):
-        ask(tiny_engine, [scene], Mode.FIND_ALL, [[Query(text=phrase)]])
-    assert list(network._phrases) == ["blue", "yellow"]
+    engine = sam3.load(model=str(TINY), device="cpu")
+    calls: list[int] = []
+    engine.network.detector.text_encoder.register_forward_hook(lambda *_: calls.append(1))
+    counts = []
+    for phrase in ("red", "green", "blue", "green", "red"):
+        ask(engine, [scene], Mode.FIND_ALL, [[Query(text=phrase)]])
+        counts.append(len(calls))
+    engine.close()
+    assert counts == [1, 2, 3, 3, 4]
 
 
 @pytest.mark.parametrize(

@@ -33,10 +33,9 @@ def test_a_gpu_with_another_index_is_refused_with_the_remedy() -> None:
         choose_device("cuda:7")
 
 
-def test_the_dtype_follows_the_device_unless_it_is_said() -> None:
-    assert choose_dtype(CPU, None) is torch.float32
-    assert choose_dtype(torch.device("cuda:0"), None) is torch.bfloat16
-    assert choose_dtype(CPU, "bfloat16") is torch.bfloat16
+def test_the_dtype_follows_the_device() -> None:
+    assert choose_dtype(CPU) is torch.float32
+    assert choose_dtype(torch.device("cuda:0")) is torch.bfloat16
 
 
 @pytest.mark.parametrize(

@@ -138,9 +138,10 @@ def test_queries_for_another_number_of_images_are_a_mistake_of_the_caller(tiny_e
 
 
 @pytest.fixture
-def own_engine() -> Iterator[TorchEngine]:
+def own_engine(monkeypatch: pytest.MonkeyPatch) -> Iterator[TorchEngine]:
     """An engine whose chunks may shrink."""
-    engine = sam3.load(model=str(TINY), device="cpu", batch=4, pairs=8)
+    monkeypatch.setitem(sam3._DEFAULTS, "cpu", (1, 8))
+    engine = sam3.load(model=str(TINY), device="cpu", batch=4)
     yield engine
     engine.close()
 
