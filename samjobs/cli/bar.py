@@ -12,11 +12,10 @@ from rich.progress import (
     Task,
     TextColumn,
     TimeElapsedColumn,
-    TimeRemainingColumn,
 )
 from rich.text import Text
 
-from samjobs.cli.report import ending
+from samjobs.cli.report import duration, ending
 from samjobs.cli.streams import print_out
 from samjobs.states import ImageState
 
@@ -30,10 +29,8 @@ class BarReport:
             TextColumn("{task.description}"),
             BarColumn(),
             MofNCompleteColumn(),
-            _Rate(),
             TimeElapsedColumn(),
-            TextColumn("left"),
-            TimeRemainingColumn(),
+            _Pace(),
             console=console,
         )
         self._started = time.monotonic()
@@ -56,8 +53,12 @@ class BarReport:
         print_out(ending(summary, time.monotonic() - self._started))
 
 
-class _Rate(ProgressColumn):
-    """Images per second."""
+class _Pace(ProgressColumn):
+    """Images per second since the start, and what is left at that pace: outcomes come in batches, so the rate of the
+    last moment means nothing."""
 
     def render(self, task: Task) -> Text:
-        return Text(f"{task.speed:.1f}/s" if task.speed else "", style="progress.data.speed")
+        if not task.completed or not task.elapsed or task.total is None:
+            return Text("")
+        rate = task.completed / task.elapsed
+        return Text(f"{rate:.1f}/s, {duration((task.total - task.completed) / rate)} left", style="progress.remaining")

@@ -146,7 +146,7 @@ class PlainReport:
         seen, total = self._tally.seen, self._tally.total
         rate = seen / (self._told - self._started)
         left = (total - seen) / rate if rate else 0
-        return f"{seen} of {total} images, {rate:.1f}/s, about {_duration(left)} left"
+        return f"{seen} of {total} images, {rate:.1f}/s, about {duration(left)} left"
 
 
 def ending(summary: dict[str, Any], seconds: float) -> str:
@@ -158,7 +158,7 @@ def ending(summary: dict[str, Any], seconds: float) -> str:
     results in out
     """
     why = ", ".join(f"{count} {_WORDS.get(reason, reason)}" for reason, count in summary["reasons"].items())
-    text = f"{summary['images']} images in {_duration(seconds)}: {summary['processed']} processed"
+    text = f"{summary['images']} images in {duration(seconds)}: {summary['processed']} processed"
     text += f" ({why})" if why else ""
     text += f", {summary['unchanged']} unchanged, {summary['failed']} failed"
     if summary["elsewhere"]:
@@ -181,9 +181,9 @@ _WORDS = {
 }
 
 
-def _duration(seconds: float) -> str:
+def duration(seconds: float) -> str:
     """
-    >>> _duration(75)
+    >>> duration(75)
     '1 min 15 s'
     """
     minutes, rest = divmod(round(seconds), 60)
