@@ -18,7 +18,7 @@ from pathlib import Path
 from uuid import UUID
 
 from samjobs.errors import ImageError, InvalidInput, ObjectMissing, OutputUnwritable
-from samjobs.names import CLASSES_FILE, COCO_FILE, FAILURES_FILE, RESULTS_FILE, SUMMARY_FILE
+from samjobs.names import CLASSES_FILE, COCO_FILE, FAILURES_FILE, OUTPUT_MARK, RESULTS_FILE, SUMMARY_FILE
 from samjobs.segmentation import records
 from samjobs.segmentation.coco import CocoWriter
 from samjobs.segmentation.records import AnyRecord, FailureRecord, Record
@@ -67,6 +67,7 @@ def _merge(store: Store, storage: Storage, job: Job, threads: int) -> None:
                         coco.add(record)
                     elif record is not None:
                         failures.write(records.dump(record))
+        storage.put(join(root, OUTPUT_MARK), b"")
         for name, path in paths.items():
             storage.put_file(join(root, name), path)
     if Format.YOLO_SEG in job.spec.output.formats:

@@ -16,10 +16,10 @@ from uuid import UUID
 from samjobs.errors import InvalidInput, SamjobsError
 from samjobs.execution.local import LocalWorker
 from samjobs.inputs import NewImage, check_classes, check_stems, expand
-from samjobs.names import OUTPUT_MARK, Reason
+from samjobs.names import Reason
 from samjobs.prompt_files import pair, read_boxes, read_points
 from samjobs.spec import Format, JobSpec
-from samjobs.storage import Storage, join, redact
+from samjobs.storage import Storage, redact
 from samjobs.storage.paths import WEB_SCHEMES, decode_path, encode_path, scheme_of
 from samjobs.store import Store, jobs
 
@@ -97,7 +97,6 @@ def submit(
             jobs.cancel(conn, job.id, reason=Reason.SUPERSEDED, actor="samjobs process")
     ignored: Counter[str] = Counter()
     try:
-        storage.put(join(spec.output.uri, OUTPUT_MARK), b"")
         count = _add(store, job.id, _images(spec, storage, ignored), listed)
         if count == 0:
             why = f" (passed over: {_in_words(ignored)})" if ignored else ""

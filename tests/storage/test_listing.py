@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from samjobs.errors import InvalidInput, ObjectMissing
+from samjobs.names import OUTPUT_MARK
 from samjobs.storage import Storage, encode_path
 
 
@@ -105,6 +106,11 @@ def test_the_output_folder_below_the_input_is_passed_over_by_any_of_its_names(tm
     (tmp_path.parent / f"{tmp_path.name}-link").symlink_to(tmp_path)
     assert keys(tmp_path, exclude=f"{tmp_path}/out/") == ["a.jpg", "other/out/c.jpg"]
     assert keys(tmp_path, exclude=f"{tmp_path.parent}/{tmp_path.name}-link/out") == ["a.jpg", "other/out/c.jpg"]
+
+
+def test_output_folders_of_earlier_jobs_are_known_by_their_mark(tmp_path: Path) -> None:
+    make(tmp_path, "a.jpg", "masks/overlay/a.jpg.jpg", f"masks/{OUTPUT_MARK}")
+    assert listed(tmp_path) == (["a.jpg"], {"output": 1})
 
 
 def test_output_and_input_may_not_be_one_folder(tmp_path: Path) -> None:

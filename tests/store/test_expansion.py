@@ -91,7 +91,7 @@ def test_names_of_every_kind_come_back_exactly_and_are_found(store: Store, name:
 
 
 def test_an_image_keeps_its_own_prompts(store: Store) -> None:
-    own = Prompts(boxes=(BoxPrompt(xyxy=(1, 2, 30.5, 40), label="cell \x00"),))
+    own = Prompts(boxes=(BoxPrompt(xyxy=(1, 2, 30.5, 40), label="cell 猫"),))
     with store.begin() as conn:
         job_id = jobs.submit(conn, spec(mode=Mode.INSIDE_BOX, prompts=own, **_one_photo())).job_id
         jobs.add_images(conn, job_id, [NewImage("a", "a", own), NewImage("b", "b")])
