@@ -2,7 +2,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint bench generate lock clean
+.PHONY: help demo sam3 meta test lint bench generate lock clean
 
 PYTHON ?= python3
 VENV := .venv
@@ -15,6 +15,12 @@ help: ## list the targets
 
 demo: $(VENV)/.base ## segment the example photos with the engine that needs no weights
 	@tools/demo.sh
+
+sam3: $(VENV)/.base ## install the sam3 engine (PyTorch and transformers, about 6 GB)
+	@$(INSTALL) '.[sam3]'
+
+meta: $(VENV)/.base ## install the sam3-meta engine (for NVIDIA GPUs)
+	@$(INSTALL) '.[meta]'
 
 test: $(VENV)/.dev ## run all tests; installs the servers that they need (Debian, Ubuntu)
 	@tools/install_servers.sh

@@ -8,6 +8,7 @@ docs/reference/job.md        samjobs/spec.py
 import enum
 import inspect
 import json
+import re
 import types
 import typing
 from collections.abc import Mapping
@@ -19,6 +20,7 @@ from pydantic.fields import FieldInfo
 from pydantic_core import PydanticUndefined
 
 from samjobs import spec, states
+from samjobs.segmentation import records
 from samjobs.settings import Settings
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -31,6 +33,7 @@ def pages() -> dict[str, str]:
         "docs/reference/settings.md": _settings(),
         "docs/reference/states.md": _states(),
         "docs/reference/job.md": _job(),
+        "docs/reference/record.md": _record(),
     }
 
 
@@ -120,6 +123,27 @@ def _models_in(annotation: Any) -> list[type[BaseModel]]:
     if isinstance(annotation, type) and issubclass(annotation, BaseModel):
         return [annotation]
     return [model for argument in typing.get_args(annotation) for model in _models_in(argument)]
+
+
+def _record() -> str:
+    models = (
+        records.Record,
+        records.SourceFacts,
+        records.Exif,
+        records.EngineFacts,
+        records.InstanceRecord,
+        records.Segmentation,
+        records.OutputFile,
+        records.FailureRecord,
+    )
+    parts = [HEADER.format(source="samjobs/segmentation/records.py") + "# A record\n"]
+    parts.append("One JSON object: a file below `records/`, and a line of `results.jsonl` or `failures.jsonl`.\n")
+    for model in models:
+        comments = dict(re.findall(r"^    (\w+): .*?  # (.+)$", inspect.getsource(model), re.MULTILINE))
+        rows = [f"| `{name}` | {comments.get(name, '')} |" for name in model.model_fields]
+        parts.append(f"## {model.__name__}\n\n{inspect.cleandoc(model.__doc__ or '')}\n")
+        parts.append("| field | meaning |\n|---|---|\n" + "\n".join(rows) + "\n")
+    return "\n".join(parts)
 
 
 def main() -> None:

@@ -115,6 +115,8 @@ def process(
     }
     spec = parse(JobSpec, asked, "options")
     refuse_output(spec.output.uri)
+    if limit is not None and not resume:
+        raise InvalidInput("--force begins anew each time, so with --limit it would never get further: leave out one")
     with open_run(db, as_json, limit) as run:
         if not no_process:
             # Before anything is queued: a model that cannot be loaded, or that cannot be asked so, serves nobody.

@@ -37,8 +37,8 @@ def _by_name(value: Mapping[str, object]) -> Mapping[str, object]:
 class Exif(Model):
     """The orientation found in the file; everything in the record is in the upright frame."""
 
-    orientation: int = Field(1, ge=1, le=8)
-    policy: Literal["applied"] = "applied"
+    orientation: int = Field(1, ge=1, le=8)  # as found in the file
+    policy: Literal["applied"] = "applied"  # everything in the record is in the upright frame
 
 
 class SourceFacts(Model):
@@ -46,27 +46,27 @@ class SourceFacts(Model):
 
     size: NonNegativeInt  # bytes
     token: Text  # modification stamp of the storage: etag, version or mtime
-    quick_hash: str
-    content_hash: str
+    quick_hash: str  # BLAKE2b of the size and five samples of 4 KiB
+    content_hash: str  # BLAKE2b, 160 bit, of all bytes
 
 
 class EngineFacts(Model):
     """What segmented."""
 
-    name: str
-    model: Text
-    revision: str
-    fingerprint: str
-    device: str
-    dtype: str
-    note: str = ""
+    name: str  # as in a job
+    model: Text  # path or hub id of the weights
+    revision: str  # commit of a hub model
+    fingerprint: str  # checksum of the weights, or version of the algorithm
+    device: str  # where it ran
+    dtype: str  # of its numbers
+    note: str = ""  # what a reader must know, e.g. that no model was used
 
 
 class Segmentation(Model):
     """A mask as COCO's compressed run lengths."""
 
     size: tuple[PositiveInt, PositiveInt]  # height, width
-    counts: str
+    counts: str  # as pycocotools.mask.decode takes them
 
     @property
     def rle(self) -> Rle:
@@ -77,49 +77,49 @@ class InstanceRecord(Model):
     """One object found."""
 
     id: PositiveInt  # 1…n in the order of the record, best score first; the pixel value in a label PNG
-    prompt: Text
-    label: Text
-    score: Fraction
+    prompt: Text  # what was asked
+    label: Text  # class name
+    score: Fraction  # the engine's confidence
     bbox: tuple[NonNegativeInt, NonNegativeInt, PositiveInt, PositiveInt]  # x, y, width, height of the mask, in pixels
     pred_box: tuple[Finite, Finite, Finite, Finite]  # the engine's own x0, y0, x1, y1, in pixels
-    area: PositiveInt
-    segmentation: Segmentation
+    area: PositiveInt  # pixels of the mask
+    segmentation: Segmentation  # the mask, lossless
 
 
 class OutputFile(Model):
     """A file made from this record."""
 
-    format: Format
+    format: Format  # which of the formats of a job
     path: Text  # below the output root
-    bytes: NonNegativeInt
-    hash: str
-    lossy: bool
+    bytes: NonNegativeInt  # its size
+    hash: str  # BLAKE2b, 160 bit
+    lossy: bool  # whether it holds less than the record
 
 
 class Record(Model):
     """An image that was processed."""
 
-    schema_version: Literal[1] = 1
-    status: Literal["done"] = "done"
-    uri: Text
+    schema_version: Literal[1] = 1  # of these fields
+    status: Literal["done"] = "done"  # tells it from a failure
+    uri: Text  # where the photo was read
     key: Text  # path below the input, mirrored below the output
     width: PositiveInt  # of the upright photo
-    height: PositiveInt
-    exif: Exif
-    format: str
-    source_mode: str
-    notes: tuple[Text, ...] = ()
-    source: SourceFacts
+    height: PositiveInt  # of the upright photo
+    exif: Exif  # its rotation
+    format: str  # JPEG, PNG, …
+    source_mode: str  # of its pixels, as Pillow names it
+    notes: tuple[Text, ...] = ()  # what was done to it before it was seen, e.g. 16 bits stretched to 8
+    source: SourceFacts  # the file
     config_hash: str  # of mode, prompts, thresholds, engine and formats
-    mode: Mode
-    prompts: Prompts
-    thresholds: Thresholds
-    engine: EngineFacts
-    versions: Annotated[dict[str, str], AfterValidator(_by_name)]
-    instances: tuple[InstanceRecord, ...]
-    truncated: bool
-    timings_s: Annotated[dict[str, Seconds], AfterValidator(_by_name)]
-    outputs: tuple[OutputFile, ...] = ()
+    mode: Mode  # what the prompts mean
+    prompts: Prompts  # as given
+    thresholds: Thresholds  # as given
+    engine: EngineFacts  # what segmented
+    versions: Annotated[dict[str, str], AfterValidator(_by_name)]  # libraries that shape the result
+    instances: tuple[InstanceRecord, ...]  # best score first
+    truncated: bool  # there may be more instances than are listed
+    timings_s: Annotated[dict[str, Seconds], AfterValidator(_by_name)]  # seconds by stage
+    outputs: tuple[OutputFile, ...] = ()  # files made from it
 
     @model_validator(mode="after")
     def _consistent(self) -> Self:
@@ -137,13 +137,13 @@ class Record(Model):
 class FailureRecord(Model):
     """An image that could not be processed, and why."""
 
-    schema_version: Literal[1] = 1
-    status: Literal["failed"] = "failed"
-    uri: Text
-    key: Text
+    schema_version: Literal[1] = 1  # of these fields
+    status: Literal["failed"] = "failed"  # tells it from a result
+    uri: Text  # where the photo should be
+    key: Text  # path below the input
     source: SourceFacts | None = None  # None where not even the file could be read
-    error_class: ErrorClass
-    error: Text
+    error_class: ErrorClass  # permanent, or transient after the last try
+    error: Text  # why, for people
     outputs: tuple[Text, ...] = ()  # paths of files that may lie there although nothing vouches for them
 
     @classmethod

@@ -173,3 +173,10 @@ def _execute(samjobs: Samjobs, statement: str) -> None:
     with connection:
         assert connection.execute(statement).rowcount == 1
     connection.close()
+
+
+def test_force_and_limit_together_would_never_get_further(samjobs: Samjobs) -> None:
+    draw_many(samjobs.photos, 2)
+    said = samjobs.process("--force", "--limit", "1", code=2)
+    assert "leave out one" in said.last
+    assert samjobs.status() == []

@@ -28,7 +28,9 @@ class EngineKind:
     @property
     def remedy(self) -> str:
         """The command that installs what is missing."""
-        return f'pip install "samjobs[{self.extra}]"' if self.extra else "pip install samjobs"
+        if self.extra is None:
+            return "pip install samjobs"
+        return f'`make {self.extra}` in a checkout, or pip install "samjobs[{self.extra}]"'
 
 
 _TORCH = {"torch": "torch", "torchvision": "torchvision"}

@@ -48,11 +48,13 @@ def test_opencv_has_no_weights_to_choose(option: str) -> None:
 
 def test_a_missing_extra_is_named_with_its_remedy(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(catalogue, "find_spec", lambda module: None if module == "transformers" else object())
-    with pytest.raises(ModelUnavailable, match=r'engine sam3 needs transformers: pip install "samjobs\[sam3\]"'):
+    with pytest.raises(ModelUnavailable, match=r"engine sam3 needs transformers: `make sam3`"):
         engines.load("sam3")
     by_name = {status.name: status for status in engines.available()}
     assert not by_name["sam3"].installed
-    assert by_name["sam3"].remedy == 'transformers not installed: pip install "samjobs[sam3]"'
+    assert by_name["sam3"].remedy == (
+        'transformers not installed: `make sam3` in a checkout, or pip install "samjobs[sam3]"'
+    )
     assert by_name["sam3"].device == ""
 
 
