@@ -37,9 +37,9 @@ def look_for_outputs(paths: Sequence[Path], output: Path) -> None:
         assert (output / "records" / f"{path.name}.json").exists()
 
 
-def _timed(action: Callable[[], None]) -> float:
+def _timed(action: Callable[..., None], *arguments: Any) -> float:
     started = time.perf_counter()
-    action()
+    action(*arguments)
     return time.perf_counter() - started
 
 
@@ -50,10 +50,10 @@ def measure(quick: bool) -> list[Section]:
         with tempfile.TemporaryDirectory(prefix="samjobs-bench-") as root:
             folder, work = Path(root) / "in", Path(root)
             paths = write_photos(folder, count, 1200, 800)
-            first = _timed(lambda folder=folder, work=work: process(folder, work))  # type: ignore[misc]
-            again = _timed(lambda folder=folder, work=work: process(folder, work))  # type: ignore[misc]
-            hashed = _timed(lambda paths=paths: hash_all(paths))  # type: ignore[misc]
-            looked = _timed(lambda paths=paths, work=work: look_for_outputs(paths, work / "out"))  # type: ignore[misc]
+            first = _timed(process, folder, work)
+            again = _timed(process, folder, work)
+            hashed = _timed(hash_all, paths)
+            looked = _timed(look_for_outputs, paths, work / "out")
         rows.append(
             {
                 "photos": count,
