@@ -2,7 +2,8 @@
 
 The engine takes a fixed 30 ms per image, in which the processor is free, as with a GPU; it answers with ten masks at
 SAM 3's resolution. Both ways decode the same JPEGs upright, resize them to 1008 × 1008, and write lossless COCO RLE of
-every mask at the photo's size. samjobs runs whole: queue in SQLite, leases, hashes, a record per image.
+every mask at the photo's size. samjobs runs whole: queue in SQLite, leases, hashes, a record per image. The tables of
+`rle.py` and `memory.py` follow.
 """
 
 import json
@@ -18,6 +19,7 @@ import numpy as np
 from PIL import Image, ImageOps
 from pycocotools import mask as coco_mask
 
+from benchmarks import memory, rle
 from benchmarks.photos import write_photos
 from benchmarks.report import Section, main
 from samjobs.cli.process import ALONE
@@ -105,8 +107,8 @@ def naive(paths: Sequence[Path], output: Path) -> dict[str, Any]:
         instances = []
         for logits, score in zip(found.logits, found.scores, strict=True):
             mask = cv2.resize(logits.astype(np.float32), photo.size, interpolation=cv2.INTER_LINEAR) > 0
-            rle = coco_mask.encode(np.asfortranarray(mask.astype(np.uint8)))
-            instances.append({"score": float(score), "size": rle["size"], "counts": rle["counts"].decode()})
+            runs = coco_mask.encode(np.asfortranarray(mask.astype(np.uint8)))
+            instances.append({"score": float(score), "size": runs["size"], "counts": runs["counts"].decode()})
         (output / f"{path.name}.json").write_text(json.dumps(instances))
     return _row("naive loop", len(paths), time.perf_counter() - started, engine)
 
@@ -168,7 +170,7 @@ def measure(quick: bool) -> list[Section]:
     sections, merges = [], []
     with tempfile.TemporaryDirectory(prefix="samjobs-bench-") as root:
         for size, (width, height) in SIZES.items():
-            count = (128 if size == "2 MP" else 12) if quick else (384 if size == "2 MP" else 128)
+            count = (64 if size == "2 MP" else 6) if quick else (384 if size == "2 MP" else 128)
             folder = Path(root) / size
             paths = write_photos(folder, count, width, height)
             rows = [naive(paths, Path(root) / f"naive {size}")]
@@ -180,7 +182,8 @@ def measure(quick: bool) -> list[Section]:
             merges.append({"photos": size} | merged)
             sections.append(Section(f"{size} JPEGs ({width} × {height}), {INSTANCES} masks, 30 ms engine", rows))
     rules = "GPU rules: results may be written while the device goes on. CPU rules: an image is committed first."
-    return [*sections, Section("Gathering the records at the end of a job", merges, rules)]
+    gathering = Section("Gathering the records at the end of a job", merges, rules)
+    return [*sections, gathering, *rle.measure(quick), *memory.measure(quick)]
 
 
 if __name__ == "__main__":

@@ -24,7 +24,7 @@ SIZES = {"2 MP": (1920, 1080), "12 MP": (4000, 3000), "72 MP": (12_000, 6_000)}
 
 def measure(quick: bool) -> list[Section]:
     """The time of one mask by each way, by photo and by the mask's extent."""
-    repeats = 3 if quick else 10
+    repeats = 2 if quick else 10
     rows = [_row(size, extent, repeats) for size in SIZES for extent in SHARES]
     return [Section(f"Milliseconds per mask, from {SIDE} × {SIDE} logits; median of {repeats}", rows)]
 
