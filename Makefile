@@ -2,7 +2,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help demo sam3 meta test lint bench generate lock clean
+.PHONY: help demo sam3 meta test lint bench images generate lock clean
 
 PYTHON ?= python3
 VENV := .venv
@@ -34,6 +34,9 @@ lint: $(VENV)/.dev ## format check, lint, types, import contracts
 
 bench: $(VENV)/.dev ## print the tables of every benchmark (BENCH_ARGS=--quick for short ones)
 	@for bench in pipeline resume; do $(BIN)/python -m benchmarks.$$bench $(BENCH_ARGS); done
+
+images: ## build both container images with docker, podman or buildah
+	@tools/build_images.sh
 
 generate: $(VENV)/.dev ## write the reference pages that are made from the code
 	$(BIN)/python -m tools.generate

@@ -61,6 +61,18 @@ class DatabaseUnavailable(SamjobsError):
     error_class = ErrorClass.TRANSIENT
 
 
+class QueueUnavailable(SamjobsError):
+    """Redis did not answer, refuses to write, or the connection broke."""
+
+    error_class = ErrorClass.TRANSIENT
+
+
+class EngineUnfit(SamjobsError):
+    """A worker cannot give the engine or the weights that a job asks for, while its own engine is well."""
+
+    error_class = ErrorClass.TRANSIENT
+
+
 class ModelUnavailable(SamjobsError):
     """The engine cannot be loaded: weights gated, missing, corrupt or offline, or a library is not installed."""
 

@@ -3,7 +3,9 @@
 Environment variables carry the prefix `SAMJOBS_` and are fields of `samjobs.settings`.
 """
 
+import re
 from enum import StrEnum
+from uuid import UUID
 
 
 class Reason(StrEnum):
@@ -22,6 +24,9 @@ class Reason(StrEnum):
     SUSPENDED_BY_USER = "SuspendedByUser"
     RESUMED_BY_USER = "ResumedByUser"
     RETRIED_BY_USER = "RetriedByUser"
+    PURGED_BY_USER = "PurgedByUser"
+    DEADLINE_EXCEEDED = "DeadlineExceeded"
+    NO_PROGRESS = "NoProgress"
     # a shard
     CLAIMED = "Claimed"
     FINISHED = "Finished"
@@ -33,6 +38,24 @@ class Reason(StrEnum):
     WORKER_FAULT = "WorkerFault"
     CRITICAL_ERROR = "CriticalError"
     FAILURES_EXHAUSTED = "FailuresExhausted"
+    MESSAGE_LOST = "MessageLost"
+    ENGINE_UNFIT = "EngineUnfit"
+    # on which queue
+    FIRST_TRY = "FirstTry"
+    FIRST_RETRY = "FirstRetry"
+    LATER_RETRY = "LaterRetry"
+    FAILOVER = "Failover"
+    # why it waits
+    LISTING = "Listing"
+    NOT_BEFORE = "NotBefore"
+    BACKOFF = "Backoff"
+    PARALLELISM = "Parallelism"
+    NO_WORKER = "NoWorker"
+    REGION_CAP = "RegionCap"
+    TENANT_CAP = "TenantCap"
+    RATE_LIMITED = "RateLimited"
+    WINDOW_FULL = "WindowFull"
+    NEXT_IN_LINE = "NextInLine"
     # an image
     PROCESSED = "Processed"
     UNCHANGED = "Unchanged"
@@ -57,3 +80,70 @@ SUMMARY_FILE = "summary.json"
 
 DEFAULT_TENANT = "default"
 DEFAULT_REGION = "default"
+
+# The database's channel by which a change wakes the controllers.
+CHANNEL = "samjobs"
+
+# Redis. A message is an id and nothing else; RQ wants ids and queue names without dots and spaces.
+_QUEUE = "samjobs:"
+GLOBAL_RETRY_QUEUE = f"{_QUEUE}retry"
+# The number is one that its column holds.
+_MESSAGE = re.compile(r"([0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})-([1-9][0-9]{0,8})")
+
+
+def queue_of(region: str) -> str:
+    """Where first tries of a region wait for its workers."""
+    return f"{_QUEUE}region:{region}"
+
+
+def retry_queue_of(region: str) -> str:
+    """Where first retries of a region wait for its workers."""
+    return f"{_QUEUE}retry:{region}"
+
+
+def listened_queues(region: str) -> tuple[str, str, str]:
+    """The queues of a region's worker, in the order in which it empties them."""
+    return GLOBAL_RETRY_QUEUE, retry_queue_of(region), queue_of(region)
+
+
+def message_id(shard_id: UUID, attempt: int) -> str:
+    """What tells a worker of one attempt of a shard.
+
+    >>> message_id(UUID(int=7), 2)
+    '00000000-0000-0000-0000-000000000007-2'
+    """
+    return f"{shard_id}-{attempt}"
+
+
+def parse_message_id(text: str) -> tuple[UUID, int] | None:
+    """The shard and attempt of a message; None for anything that `message_id` did not make.
+
+    >>> parse_message_id("00000000-0000-0000-0000-000000000007-2")
+    (UUID('00000000-0000-0000-0000-000000000007'), 2)
+    >>> parse_message_id("os.system") is None
+    True
+    """
+    found = _MESSAGE.fullmatch(text)
+    return None if found is None else (UUID(found[1]), int(found[2]))
+
+
+# Metrics of the controller. Labels have few values: a step, a server, a region, a state; never a job or a tenant.
+METRIC_STEP_SECONDS = "samjobs_controller_pass_seconds"
+METRIC_ACTIONS = "samjobs_controller_actions_total"
+METRIC_ERRORS = "samjobs_controller_errors_total"
+METRIC_LISTENER = "samjobs_controller_listener_connected"
+METRIC_SERVER_UP = "samjobs_dependency_up"
+METRIC_EVICTION_UNSAFE = "samjobs_redis_eviction_unsafe"
+METRIC_SHARDS = "samjobs_shards"
+METRIC_OLDEST_DUE = "samjobs_queue_oldest_due_age_seconds"
+
+# Metrics of a worker. Labels have few values: an outcome, an end, a reason; never a job, a shard or a tenant.
+METRIC_WORKER_IMAGES = "samjobs_worker_images_total"
+METRIC_WORKER_INSTANCES = "samjobs_worker_instances_total"
+METRIC_WORKER_SHARDS = "samjobs_worker_shards_total"
+METRIC_WORKER_BUSY_SECONDS = "samjobs_worker_busy_seconds_total"
+METRIC_WORKER_BUSY = "samjobs_worker_busy"
+METRIC_WORKER_LOAD_SECONDS = "samjobs_worker_model_load_seconds"
+METRIC_WORKER_REJECTED = "samjobs_worker_rejected_messages_total"
+METRIC_WORKER_HEARTBEAT_AGE = "samjobs_worker_heartbeat_age_seconds"
+METRIC_WORKER_GATHERED = "samjobs_worker_gathered_jobs_total"

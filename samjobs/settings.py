@@ -4,16 +4,46 @@ A setting belongs to the machine or the cluster; what belongs to one batch of im
 """
 
 import os
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated
+from types import MappingProxyType
+from typing import Annotated, Any, Literal
 
-from pydantic import Field, PositiveFloat, PositiveInt, ValidationError, field_validator
+from pydantic import (
+    Field,
+    NonNegativeFloat,
+    PositiveFloat,
+    PositiveInt,
+    SecretStr,
+    ValidationError,
+    field_validator,
+    model_validator,
+)
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
 from samjobs.errors import InvalidInput
-from samjobs.spec import explain
+from samjobs.names import DEFAULT_REGION
+from samjobs.spec import Name, explain
 
 MEBI = 1024 * 1024
+
+# What the two profiles set where nothing else does: quick to notice, or slow to judge.
+PROFILES: Mapping[str, Mapping[str, float]] = MappingProxyType(
+    {
+        "dev": {
+            "poller_interval_seconds": 5,
+            "stale_job_timeout_seconds": 60,
+            "failed_job_timeout_seconds": 120,
+            "failover_after_seconds": 60,
+        },
+        "prod": {
+            "poller_interval_seconds": 30,
+            "stale_job_timeout_seconds": 600,
+            "failed_job_timeout_seconds": 3600,
+            "failover_after_seconds": 300,
+        },
+    }
+)
 
 
 def default_database_url() -> str:
@@ -27,7 +57,45 @@ class Settings(BaseSettings):
 
     model_config = SettingsConfigDict(env_prefix="SAMJOBS_", frozen=True, extra="ignore")
 
-    database_url: str = Field(default_factory=default_database_url, description="SQLite or Postgres.")
+    profile: Literal["dev", "prod"] = Field("dev", description="Gives the four times below that say so.")
+
+    database_url: str = Field(default_factory=default_database_url, description="SQLite or Postgres.", repr=False)
+    database_pooled: bool = Field(
+        False,
+        description="Postgres is reached through pgbouncer in transaction mode: no prepared statements, no LISTEN; "
+        "changes are noticed by polling.",
+    )
+    redis_url: str = Field("redis://localhost:6379/0", description="The Redis of controller and workers.", repr=False)
+
+    region: Name = Field(DEFAULT_REGION, description="Whose work a worker takes.")
+    pool: Name = Field("default", description="The set of equal workers that a worker belongs to.")
+    engine: Literal["sam3", "sam3-meta", "opencv"] = Field("sam3", description="What a worker keeps loaded.")
+    health_port: int = Field(
+        8080, ge=0, le=65535, description="Where /livez, /readyz and /metrics answer; 0: any free one."
+    )
+    health_host: str = Field("", description="The address of that port; left out: all of this machine's.")
+    worker_class: str = Field(
+        "worker.loop.ShardWorker", description="Dotted path of the worker's loop: that class, or one made from it."
+    )
+
+    region_concurrency: PositiveInt = Field(10, description="Shards of a region at work at once, at most.")
+    tenant_concurrency: PositiveInt | None = Field(None, description="Shards of a tenant at work at once, at most.")
+    tenant_rate_per_minute: PositiveInt | None = Field(None, description="Shards of a tenant sent out in a minute.")
+    dispatch_window: PositiveInt = Field(2, description="Shards that wait in Redis per live worker of a region.")
+
+    poller_interval_seconds: PositiveFloat = Field(description="Longest time between whole passes of a controller.")
+    failed_job_timeout_seconds: NonNegativeFloat = Field(
+        description="A job without a sign of life for this long, in a region without one, has failed; 0: never."
+    )
+    failover_after_seconds: PositiveFloat = Field(
+        description="Work of a region without a worker goes to other regions after this."
+    )
+    webhook_secret: SecretStr | None = Field(
+        None, description="Signs webhooks: whsec_ and base64; several, separated by spaces, while one is replaced."
+    )
+    webhook_secrets_dir: Path | None = Field(
+        None, description="Folder with a file of such secrets per tenant, named by the tenant."
+    )
 
     device: str | None = Field(None, description="cpu or cuda; left out: cuda where there is one.")
     sam3_model: str | None = Field(
@@ -54,11 +122,30 @@ class Settings(BaseSettings):
     allowed_hosts: Annotated[tuple[str, ...], NoDecode] = Field(
         (), description="Comma-separated hosts and CIDRs that may be fetched although they are private."
     )
-    stale_job_timeout_seconds: PositiveFloat = Field(60, description="A lease without heartbeat is lost after this.")
+    stale_job_timeout_seconds: PositiveFloat = Field(description="A lease without heartbeat is lost after this.")
+    heartbeat_seconds: PositiveFloat = Field(
+        5, description="Time between two heartbeats; never more than a third of the lease."
+    )
     stall_timeout_seconds: PositiveFloat = Field(
         300, description="A shard without a finished image for this long is given up by its worker."
     )
     progress_seconds: PositiveFloat = Field(1, description="Least time between two progress writes of a worker.")
+    critical_pause_seconds: NonNegativeFloat = Field(
+        60,
+        description="A shard whose results could not be written anywhere is not given to a worker again for so long.",
+    )
+
+    @model_validator(mode="before")
+    @classmethod
+    def _by_profile(cls, values: Any) -> Any:
+        if not isinstance(values, dict):
+            return values
+        return {**PROFILES.get(str(values.get("profile", "dev")), PROFILES["dev"]), **values}
+
+    @property
+    def beat_s(self) -> float:
+        """Seconds between two heartbeats: two may fail before the lease is lost."""
+        return min(self.heartbeat_seconds, self.stale_job_timeout_seconds / 3)
 
     def model_for(self, engine: str) -> str | None:
         """Path or hub id of the weights that are set for an engine; None: the engine's own default, or it has none."""

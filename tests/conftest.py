@@ -3,11 +3,13 @@
 import os
 from collections.abc import Iterator
 from pathlib import Path
+from typing import NoReturn
 
 import pytest
 
 from samjobs.store import Store, connect, migrate
 from tests import postgres
+from tests import redis_server as redis_servers
 
 
 @pytest.fixture(autouse=True)
@@ -23,19 +25,31 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         parameters = getattr(getattr(item, "callspec", None), "params", {})
         if "postgres_url" in names or parameters.get("store_url") == "postgres":
             item.add_marker(pytest.mark.needs_postgres)
+        if names & {"redis_server", "own_redis"}:
+            item.add_marker(pytest.mark.needs_redis)
+
+
+def missing(what: str) -> NoReturn:
+    """Skip the test; where everything has to be there, fail it."""
+    if os.environ.get("CI") == "true":
+        pytest.fail(what)
+    pytest.skip(what)
 
 
 @pytest.fixture(scope="session")
-def postgres_server() -> Iterator[str]:
-    """The address of a PostgreSQL server; `tests.postgres.database` makes databases on it."""
+def postgres_process() -> Iterator[postgres.Server]:
+    """A PostgreSQL server, for tests that stop it and start it again."""
     programs = postgres.programs()
     if programs is None:
-        missing = f"PostgreSQL is missing: {postgres.INSTALL}"
-        if os.environ.get("CI") == "true":
-            pytest.fail(missing)
-        pytest.skip(missing)
-    with postgres.server(programs) as url:
-        yield url
+        missing(f"PostgreSQL is missing: {postgres.INSTALL}")
+    with postgres.server(programs) as server:
+        yield server
+
+
+@pytest.fixture(scope="session")
+def postgres_server(postgres_process: postgres.Server) -> str:
+    """The address of a PostgreSQL server; `tests.postgres.database` makes databases on it."""
+    return postgres_process.url
 
 
 @pytest.fixture
@@ -65,3 +79,30 @@ def store(store_url: str) -> Iterator[Store]:
     migrate(opened)
     yield opened
     opened.close()
+
+
+@pytest.fixture(scope="session")
+def redis_server() -> Iterator[redis_servers.Server]:
+    """A Redis for all tests that leave it running as it is; `redis_url` empties it for each of them."""
+    program = redis_servers.programs()
+    if program is None:
+        missing(f"Redis is missing: {redis_servers.INSTALL}")
+    with redis_servers.server(program) as server:
+        yield server
+
+
+@pytest.fixture
+def redis_url(redis_server: redis_servers.Server) -> str:
+    """The address of an empty Redis."""
+    redis_server.forget()
+    return redis_server.url
+
+
+@pytest.fixture
+def own_redis() -> Iterator[redis_servers.Server]:
+    """A Redis of this test alone, which it may stop, kill, start again and set up as it likes."""
+    program = redis_servers.programs()
+    if program is None:
+        missing(f"Redis is missing: {redis_servers.INSTALL}")
+    with redis_servers.server(program) as server:
+        yield server

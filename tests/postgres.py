@@ -28,53 +28,64 @@ def programs() -> Path | None:
     return Path(found).parent if found else None
 
 
-@contextmanager
-def server(programs: Path) -> Iterator[str]:
-    """A running server with a migrated database `template` in it; its address."""
-    # Not below pytest's own folder, which an unprivileged server could not enter.
-    with tempfile.TemporaryDirectory(prefix="samjobs-pg-", ignore_cleanup_errors=True) as folder:
-        yield from _serve(programs, Path(folder))
+class Server:
+    """A PostgreSQL server with a migrated database `template` in it. It can be stopped and started again."""
 
+    def __init__(self, programs: Path, folder: Path) -> None:
+        self._programs, self._data, self._user = programs, folder / "data", unprivileged_user()
+        with socket.socket() as free:
+            free.bind(("127.0.0.1", 0))
+            self.port: int = free.getsockname()[1]
+        self.url = f"postgresql://samjobs@127.0.0.1:{self.port}"
+        folder.chmod(0o755)
+        self._data.mkdir(mode=0o700)
+        if self._user is not None:
+            os.chown(self._data, pwd.getpwnam(self._user).pw_uid, pwd.getpwnam(self._user).pw_gid)
+        run = [str(programs / "initdb"), "-D", str(self._data), "-U", "samjobs", "-A", "trust", "-E", "UTF8"]
+        subprocess.run([*run, "--no-sync", "--locale=C"], user=self._user, check=True, capture_output=True, cwd="/")
 
-def _serve(programs: Path, folder: Path) -> Iterator[str]:
-    user = _unprivileged_user()
-    folder.chmod(0o755)
-    data = folder / "data"
-    data.mkdir(mode=0o700)
-    if user is not None:
-        os.chown(data, pwd.getpwnam(user).pw_uid, pwd.getpwnam(user).pw_gid)
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    run = [str(programs / "initdb"), "-D", str(data), "-U", "samjobs", "-A", "trust", "-E", "UTF8", "--no-sync"]
-    subprocess.run([*run, "--locale=C"], user=user, check=True, capture_output=True, cwd="/")
-    options = (
-        f"-p {port} -c listen_addresses=127.0.0.1 -c unix_socket_directories= -c fsync=off -c full_page_writes=off"
-        " -c synchronous_commit=off -c max_connections=60 -c shared_buffers=64MB -c autovacuum=off"
-    )
-    control = [str(programs / "pg_ctl"), "-D", str(data), "-w", "-t", "60"]
-    # The log is a file: a pipe would stay open in the server and never end.
-    subprocess.run(
-        [*control, "-l", str(data / "log"), "-o", options, "start"],
-        user=user,
-        check=True,
-        stdout=subprocess.DEVNULL,
-        cwd="/",
-    )
-    try:
-        server = f"postgresql://samjobs@127.0.0.1:{port}"
-        with psycopg.connect(f"{server}/postgres", autocommit=True) as admin:
+    def start(self) -> None:
+        """Start it, and wait until it answers."""
+        options = (
+            f"-p {self.port} -c listen_addresses=127.0.0.1 -c unix_socket_directories= -c fsync=off"
+            " -c full_page_writes=off -c synchronous_commit=off -c max_connections=60 -c shared_buffers=64MB"
+            " -c autovacuum=off"
+        )
+        # The log is a file: a pipe would stay open in the server and never end.
+        self._control("-l", str(self._data / "log"), "-o", options, "start")
+
+    def stop(self) -> None:
+        """Stop it as a crash would."""
+        self._control("-m", "immediate", "stop")
+
+    def _control(self, *arguments: str) -> None:
+        control = [str(self._programs / "pg_ctl"), "-D", str(self._data), "-w", "-t", "60"]
+        subprocess.run([*control, *arguments], user=self._user, check=True, stdout=subprocess.DEVNULL, cwd="/")
+
+    def make_template(self) -> None:
+        with psycopg.connect(f"{self.url}/postgres", autocommit=True) as admin:
             admin.execute("CREATE DATABASE template")
-        template = connect(f"{server}/template")
+        template = connect(f"{self.url}/template")
         migrate(template)
         template.close()
-        yield server
-    finally:
-        subprocess.run([*control, "-m", "immediate", "stop"], user=user, check=True, stdout=subprocess.DEVNULL, cwd="/")
 
 
-def _unprivileged_user() -> str | None:
-    """PostgreSQL refuses to run as root."""
+@contextmanager
+def server(programs: Path) -> Iterator[Server]:
+    """A running server."""
+    # Not below pytest's own folder, which an unprivileged server could not enter.
+    with tempfile.TemporaryDirectory(prefix="samjobs-pg-", ignore_cleanup_errors=True) as folder:
+        made = Server(programs, Path(folder))
+        made.start()
+        try:
+            made.make_template()
+            yield made
+        finally:
+            made.stop()
+
+
+def unprivileged_user() -> str | None:
+    """Who runs a server that refuses to run as root; None when that is nobody's concern."""
     if os.geteuid() != 0:
         return None
     names = {entry.pw_name for entry in pwd.getpwall()}

@@ -37,3 +37,41 @@ def test_each_engine_has_its_own_setting_for_its_weights() -> None:
         "/models/sam3.pt",
         None,
     ]
+
+
+def test_a_profile_gives_the_times_that_nothing_else_sets(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SAMJOBS_PROFILE", "prod")
+    monkeypatch.setenv("SAMJOBS_STALE_JOB_TIMEOUT_SECONDS", "90")
+    loaded = settings.load()
+    assert loaded.stale_job_timeout_seconds == 90
+    assert loaded.poller_interval_seconds == settings.PROFILES["prod"]["poller_interval_seconds"] == 30
+
+
+def test_without_a_profile_it_is_dev() -> None:
+    loaded = settings.load()
+    assert loaded.profile == "dev"
+    assert {name: getattr(loaded, name) for name in settings.PROFILES["dev"]} == settings.PROFILES["dev"]
+
+
+def test_both_profiles_set_every_setting_that_has_no_default_of_its_own() -> None:
+    needed = {name for name, field in settings.Settings.model_fields.items() if field.is_required()}
+    assert {profile: set(values) for profile, values in settings.PROFILES.items()} == {"dev": needed, "prod": needed}
+
+
+def test_an_unknown_profile_is_named_with_those_that_there_are(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SAMJOBS_PROFILE", "production")
+    with pytest.raises(InvalidInput, match=r"SAMJOBS_PROFILE: .*'dev' or 'prod'.*'production'"):
+        settings.load()
+
+
+def test_two_heartbeats_may_fail_before_the_lease_is_lost() -> None:
+    assert settings.Settings(stale_job_timeout_seconds=6).beat_s == 2
+    assert settings.Settings(stale_job_timeout_seconds=600).beat_s == settings.Settings().heartbeat_seconds
+
+
+def test_secrets_and_addresses_are_not_in_a_settings_text() -> None:
+    loaded = settings.Settings(
+        database_url="postgresql://me:hush@host/db", redis_url="redis://:hush@host", webhook_secret="whsec_hush"
+    )
+    assert "hush" not in repr(loaded)
+    assert "hush" not in str(loaded)

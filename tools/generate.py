@@ -21,7 +21,7 @@ from pydantic_core import PydanticUndefined
 
 from samjobs import spec, states
 from samjobs.segmentation import records
-from samjobs.settings import Settings
+from samjobs.settings import PROFILES, Settings
 
 ROOT = Path(__file__).resolve().parent.parent
 HEADER = "<!-- Made by `make generate` from {source}: change it there. -->\n\n"
@@ -41,15 +41,20 @@ def _settings() -> str:
     lines = [
         "# Settings",
         "",
-        "Environment variables of every samjobs process.",
+        "Environment variables of every samjobs process. Where two defaults stand, `SAMJOBS_PROFILE` chooses.",
         "",
         "| variable | default | what it does |",
         "|---|---|---|",
     ]
     for name, field in Settings.model_fields.items():
-        default = f"`{field.default}`" if field.default not in (None, (), PydanticUndefined) else "–"
-        lines.append(f"| `SAMJOBS_{name.upper()}` | {default} | {field.description} |")
+        lines.append(f"| `SAMJOBS_{name.upper()}` | {_setting_default(name, field)} | {field.description} |")
     return HEADER.format(source="samjobs/settings.py") + "\n".join(lines) + "\n"
+
+
+def _setting_default(name: str, field: FieldInfo) -> str:
+    if field.is_required():
+        return ", ".join(f"{profile} `{values[name]}`" for profile, values in PROFILES.items())
+    return f"`{field.default}`" if field.default not in (None, "", (), PydanticUndefined) else "–"
 
 
 def _states() -> str:

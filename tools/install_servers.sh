@@ -3,15 +3,32 @@
 set -euo pipefail
 
 have_postgres() { command -v postgres >/dev/null || compgen -G '/usr/lib/postgresql/*/bin/postgres' >/dev/null; }
+have() { PATH="$PATH:/usr/sbin" command -v "$1" >/dev/null; }
 
-have_postgres && exit 0
+missing=()
+have_postgres || missing+=(postgresql)
+have redis-server || missing+=(redis-server)
+have pgbouncer || missing+=(pgbouncer)
+builders=()    # of container images, and what runs them
+for program in buildah debootstrap runc; do have "$program" || builders+=("$program"); done
+[ ${#missing[@]} = 0 ] && [ ${#builders[@]} = 0 ] && exit 0
 if [ "$(id -u)" != 0 ] || ! command -v apt-get >/dev/null; then
-  echo "PostgreSQL is not installed: its tests will be skipped (sudo apt-get install postgresql)." >&2
+  packages="${missing[*]} ${builders[*]}"
+  echo "not installed: $packages; their tests will be skipped (sudo apt-get install $packages)." >&2
   exit 0
 fi
-echo "installing PostgreSQL for the tests"
-# The tests start an instance of their own; the package's own cluster is not wanted.
+echo "installing ${missing[*]} ${builders[*]} for the tests"
+# The tests start instances of their own; the packages' services are not wanted, now or after a reboot.
 mkdir -p /etc/postgresql-common
 [ -e /etc/postgresql-common/createcluster.conf ] || echo 'create_main_cluster = false' >/etc/postgresql-common/createcluster.conf
+policy=/usr/sbin/policy-rc.d
+if [ ! -e "$policy" ]; then
+  trap 'rm -f "$policy"' EXIT
+  printf '#!/bin/sh\nexit 101\n' >"$policy"
+  chmod 755 "$policy"
+fi
 apt-get update -qq
-DEBIAN_FRONTEND=noninteractive apt-get install -y -qq postgresql >/dev/null
+DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "${missing[@]}" "${builders[@]}" >/dev/null
+if [ ${#missing[@]} -gt 0 ] && command -v systemctl >/dev/null; then
+  systemctl disable --quiet "${missing[@]}" 2>/dev/null || true
+fi

@@ -1,8 +1,8 @@
-"""The command line: `samjobs process`, `queue`, `show`, `engines`.
+"""The command line: `process`, `queue`, `show` on one machine; `submit`, `get`, … on the job table of a cluster.
 
-Each command is a thin shell over `execution` and `store`. An error's text is the last line on standard error, and the
-exit code says its kind: 0 all done, 1 some images failed, 2 wrong usage or input, 3 nothing can go on, 128 + n ended
-by signal n.
+Each command is a thin shell over `execution` and `store`, or over `client`. An error's text is the last line on
+standard error, and the exit code says its kind: 0 all done, 1 some images failed, 2 wrong usage or input, 3 nothing can
+go on, 128 + n ended by signal n.
 """
 
 import errno
@@ -15,7 +15,7 @@ from pathlib import Path
 import typer
 
 from samjobs import __version__
-from samjobs.cli import engines, process, queue, show, streams
+from samjobs.cli import cluster, dead, detail, engines, jobs, process, queue, show, streams, submit, watch
 from samjobs.cli.exits import Exit
 from samjobs.errors import ErrorClass, InvalidInput, SamjobsError, describe
 
@@ -26,10 +26,26 @@ app = typer.Typer(
     rich_markup_mode=None,
     help="Segment images with SAM 3: a folder on this machine, or jobs on a cluster.",
 )
+# One machine.
 app.command("process")(process.process)
 app.add_typer(queue.app, name="queue")
 app.command("show")(show.show)
 app.command("engines")(engines.engines)
+# The job table of a cluster.
+app.command("submit")(submit.submit)
+app.command("get")(jobs.get)
+app.command("describe")(detail.describe)
+app.command("why")(detail.why)
+app.command("watch")(watch.watch)
+app.command("events")(jobs.events)
+app.command("cancel")(jobs.cancel)
+app.command("suspend")(jobs.suspend)
+app.command("resume")(jobs.resume)
+app.command("retry")(jobs.retry)
+app.add_typer(dead.app, name="dead")
+app.command("workers")(cluster.workers)
+app.command("pools")(cluster.pools)
+app.command("migrate")(cluster.migrate)
 
 
 @app.callback(invoke_without_command=True)

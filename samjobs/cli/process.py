@@ -5,15 +5,18 @@ from typing import Annotated
 
 import typer
 
+from samjobs.cli import options
 from samjobs.cli.context import AsJson, Database
 from samjobs.cli.report import Report
 from samjobs.cli.run import Run, open_run
 from samjobs.cli.work import summary, work
 from samjobs.errors import InvalidInput
 from samjobs.execution.shard import refuse_prompts
-from samjobs.execution.submit import Submission, refuse_output, submit
-from samjobs.spec import Format, JobSpec, Mode, parse
-from samjobs.storage import to_uri
+from samjobs.execution.submit import Submission, submit
+from samjobs.places import refuse_output
+from samjobs.spec import Format, JobSpec, parse
+from samjobs.storage import decode_path, to_uri
+from samjobs.storage.paths import scheme_of
 
 REMEMBERED_S = 30 * 24 * 3600  # how long `queue status` and `show` know an ended job; its results stay for ever
 
@@ -25,52 +28,25 @@ ALONE, SHARED = 128, 32
 
 def process(
     output: Annotated[str, typer.Option("--output", "-o", metavar="DIR_OR_URL", help="Where results go.")],
-    source: Annotated[
-        str | None, typer.Option("--input", "-i", metavar="DIR_OR_URL", help="Folder or URL prefix of the images.")
-    ] = None,
-    manifest: Annotated[
-        str | None, typer.Option(metavar="FILE", help="JSON Lines instead: an image a line, with prompts of its own.")
-    ] = None,
-    prompt: Annotated[
-        list[str] | None, typer.Option("--prompt", "-p", metavar="TEXT", help="Noun phrase to find; may be repeated.")
-    ] = None,
-    boxes: Annotated[
-        str | None,
-        typer.Option(metavar="FILE", help="Boxes per image: CSV image,x0,y0,x1,y1[,label][,positive] or JSON."),
-    ] = None,
-    points: Annotated[
-        str | None,
-        typer.Option(metavar="FILE", help="Clicks per image: CSV image,x,y[,positive][,object][,label] or JSON."),
-    ] = None,
-    mode: Annotated[
-        Mode | None,
-        typer.Option(
-            help="What prompts mean; left out: point with --points, inside_box with --boxes alone, else find_all."
-        ),
-    ] = None,
-    engine: Annotated[str, typer.Option(help="sam3, sam3-meta or opencv; see `samjobs engines`.")] = "sam3",
-    model: Annotated[
-        str | None, typer.Option(metavar="PATH_OR_ID", help="Weights; the engine's setting otherwise.")
-    ] = None,
-    revision: Annotated[str | None, typer.Option(help="Commit of a hub model.")] = None,
+    source: options.Source = None,
+    manifest: options.Manifest = None,
+    prompt: options.Phrases = None,
+    boxes: options.Boxes = None,
+    points: options.Points = None,
+    mode: options.Meaning = None,
+    engine: options.EngineName = options.DEFAULT_ENGINE,
+    model: options.Weights = None,
+    revision: options.Revision = None,
     formats: Annotated[
         list[Format] | None, typer.Option("--format", "-f", help="Files beside the records; may be repeated.")
     ] = None,
-    classes: Annotated[
-        list[str] | None,
-        typer.Option("--class", metavar="NAME", help="Class names in yolo-seg's order; the prompts otherwise."),
-    ] = None,
-    score: Annotated[float, typer.Option(metavar="0…1", help="Least confidence of an instance in find_all.")] = 0.5,
-    nms_iou: Annotated[
-        float | None, typer.Option(metavar="0…1", help="Drop instances that overlap a better one more.")
-    ] = None,
-    min_area: Annotated[int, typer.Option(help="Least area of an instance in pixels.")] = 0,
-    max_area: Annotated[int | None, typer.Option(help="Largest area of an instance in pixels.")] = None,
-    max_instances: Annotated[int | None, typer.Option(help="Keep the best this many per image.")] = None,
-    resume: Annotated[
-        bool,
-        typer.Option("--resume/--force", help="Only what is new, changed or failed (default); or everything again."),
-    ] = True,
+    classes: options.Classes = None,
+    score: options.Score = options.DEFAULT_SCORE,
+    nms_iou: options.NmsIou = None,
+    min_area: options.MinArea = 0,
+    max_area: options.MaxArea = None,
+    max_instances: options.MaxInstances = None,
+    resume: options.Resume = True,
     workers: Annotated[int, typer.Option(min=1, help="Processes at work.")] = 1,
     limit: Annotated[
         int | None, typer.Option(min=1, help="Segment this many images at most; the rest stays for later.")
@@ -89,27 +65,27 @@ def process(
 
     A second run does only what is new, changed or failed. Ctrl-C and a crash lose at most the image in hand.
     """
-    asked = {
-        "images": {
-            "prefix": _place("--input", source),
-            "manifest": _place("--manifest", manifest),
-            "boxes": _place("--boxes", boxes),
-            "points": _place("--points", points),
-        },
-        "mode": mode or _mode(prompt, boxes, points),
-        "prompts": {"text": prompt or []},
-        "thresholds": {
-            "score": score,
-            "nmsIou": nms_iou,
-            "minArea": min_area,
-            "maxArea": max_area,
-            "maxInstances": max_instances,
-        },
-        "output": {"uri": _place("--output", output), "formats": formats or [], "classes": classes or []},
-        "engine": engine,
-        "model": model,
-        "revision": revision,
-        "resume": resume,
+    asked = options.asked(
+        source=_source("--input", source),
+        manifest=_source("--manifest", manifest),
+        prompt=prompt,
+        boxes=_source("--boxes", boxes),
+        points=_source("--points", points),
+        mode=mode,
+        engine=engine,
+        model=model,
+        revision=revision,
+        output=_place("--output", output),
+        formats=formats,
+        classes=classes,
+        score=score,
+        nms_iou=nms_iou,
+        min_area=min_area,
+        max_area=max_area,
+        max_instances=max_instances,
+        resume=resume,
+    )
+    asked |= {
         "shardSize": shard_size or (ALONE if workers == 1 else SHARED),
         "ttlSecondsAfterFinished": REMEMBERED_S,
     }
@@ -145,19 +121,18 @@ def _leave_if(code: int | None) -> None:
         raise typer.Exit(code)
 
 
-def _mode(prompt: list[str] | None, boxes: str | None, points: str | None) -> Mode:
-    if points is not None:
-        return Mode.POINT
-    return Mode.INSIDE_BOX if boxes is not None and not prompt else Mode.FIND_ALL
-
-
 def _place(option: str, text: str | None) -> str | None:
     """Paths are remembered as absolute ones: the queue may be worked from another folder."""
-    if text is None:
-        return None
-    if not text.strip():  # an unset variable of a script; as a path it would be the working folder
-        raise InvalidInput(f"{option} {text!r} is empty: give a path or a URL")
-    return to_uri(text)
+    given = options.not_empty(option, text)
+    return None if given is None else to_uri(given)
+
+
+def _source(option: str, text: str | None) -> str | None:
+    """A place to read from, absolute too, as a person would write it: it is read by `to_uri` once more."""
+    uri = _place(option, text)
+    if uri is None or scheme_of(uri) is not None:
+        return text
+    return Path(decode_path(uri)).as_uri() if "%" in uri else uri
 
 
 def _tell(report: Report, submission: Submission, spec: JobSpec) -> None:

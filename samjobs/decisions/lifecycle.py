@@ -9,6 +9,9 @@ from dataclasses import dataclass
 from samjobs.names import Reason
 from samjobs.states import JobState
 
+# Ways in which a job is stopped that are its failure; the others are somebody's wish.
+FAILURES = frozenset({Reason.DEADLINE_EXCEEDED, Reason.NO_PROGRESS, Reason.INVALID_INPUT})
+
 
 @dataclass(frozen=True)
 class JobCounts:
@@ -57,9 +60,11 @@ def job_state(
     Args:
         expanded: whether all images and shards are in the table; until then no job ends.
         started: whether any shard ever ran.
-        cancel_reason: set when somebody cancelled it.
+        cancel_reason: set when it was cancelled, or stopped as failed (`FAILURES`).
         max_failed_images: None lets all but every one fail.
     """
+    if cancel_reason in FAILURES:
+        return JobVerdict(JobState.FAILED, cancel_reason, f"stopped with {_progress(counts)}")
     if cancel_reason is not None:
         return JobVerdict(JobState.CANCELLED, cancel_reason, f"cancelled with {_progress(counts)}")
     if expanded and counts.shards_open == 0:
@@ -75,6 +80,12 @@ def _ended(counts: JobCounts, max_failed_images: int | None) -> JobVerdict:
     if counts.shards_dead:
         return JobVerdict(
             JobState.FAILED, Reason.SHARDS_DEAD, f"{counts.shards_dead} shards are dead; {_progress(counts)}"
+        )
+    if counts.shards_cancelled:  # of a job that was not cancelled itself
+        return JobVerdict(
+            JobState.FAILED,
+            Reason.PURGED_BY_USER,
+            f"{counts.shards_cancelled} dead shards were purged; {_progress(counts)}",
         )
     if max_failed_images is not None and counts.images_failed > max_failed_images:
         return JobVerdict(

@@ -1,13 +1,38 @@
 """What do this machine's settings give to the processes that work on it: which engines, and access to which places?"""
 
-import ipaddress
 from contextlib import AbstractContextManager
+from dataclasses import dataclass
 
 from samjobs.segmentation.engines import load
 from samjobs.segmentation.engines.base import Engine
 from samjobs.settings import Settings
 from samjobs.spec import JobSpec
-from samjobs.storage import Access
+from samjobs.storage import access_for
+
+__all__ = ["Engines", "access_for"]
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """Which weights of which engine, with what this machine sets where a job leaves it open."""
+
+    engine: str
+    model: str | None = None  # path or hub id; None: the engine's own default, or it has none
+    revision: str | None = None
+
+    def __str__(self) -> str:
+        """For people: `sam3 facebook/sam3@0123abc`."""
+        return self.engine + (f" {self.model}" if self.model else "") + (f"@{self.revision}" if self.revision else "")
+
+
+def wanted_by(settings: Settings, engine: str, model: str | None = None, revision: str | None = None) -> Wanted:
+    """What to load for a job that asks for `engine`, `model` and `revision`.
+
+    The revision that is set is one of the model that is set, and of no other.
+    """
+    if engine == "sam3" and model is None:
+        revision = revision or settings.sam3_revision
+    return Wanted(engine, model or settings.model_for(engine), revision)
 
 
 class Engines(AbstractContextManager["Engines"]):
@@ -15,32 +40,36 @@ class Engines(AbstractContextManager["Engines"]):
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
-        self._asked: tuple[str, str | None, str | None] | None = None
+        self._wanted: Wanted | None = None
         self._engine: Engine | None = None
 
+    @property
+    def loaded(self) -> Wanted | None:
+        """What is loaded now."""
+        return None if self._engine is None else self._wanted
+
     def __call__(self, spec: JobSpec) -> Engine:
-        """The engine of a job, loaded and warmed up, until the next call for another one.
+        """The engine of a job: see `get`."""
+        return self.get(wanted_by(self._settings, spec.engine, spec.model, spec.revision))
+
+    def get(self, wanted: Wanted) -> Engine:
+        """An engine, loaded and warmed up, until the next call for another one.
 
         Raises:
             InvalidInput, ModelUnavailable, OutOfMemory, DeviceFault: see `engines.load`.
         """
-        asked = (spec.engine, spec.model, spec.revision)
-        if self._engine is None or asked != self._asked:
+        if self._engine is None or wanted != self.loaded:
             self.close()
             engine = load(
-                spec.engine,
-                model=spec.model or self._settings.model_for(spec.engine),
-                revision=spec.revision or self._revision_for(spec),
+                wanted.engine,
+                model=wanted.model,
+                revision=wanted.revision,
                 device=self._settings.device,
                 batch=self._settings.batch,
             )
             engine.warm_up()
-            self._asked, self._engine = asked, engine
+            self._wanted, self._engine = wanted, engine
         return self._engine
-
-    def _revision_for(self, spec: JobSpec) -> str | None:
-        """The revision that is set, which is one of the model that is set, and of no other."""
-        return self._settings.sam3_revision if spec.engine == "sam3" and spec.model is None else None
 
     def __exit__(self, *raised: object) -> None:
         self.close()
@@ -50,17 +79,3 @@ class Engines(AbstractContextManager["Engines"]):
         if self._engine is not None:
             self._engine.close()
         self._engine = None
-
-
-def access_for(settings: Settings) -> Access:
-    """Which hosts and networks may be fetched from although they are private."""
-    networks = tuple(entry for entry in settings.allowed_hosts if _is_network(entry))
-    return Access(hosts=tuple(entry for entry in settings.allowed_hosts if entry not in networks), networks=networks)
-
-
-def _is_network(entry: str) -> bool:
-    try:
-        ipaddress.ip_network(entry, strict=False)
-    except ValueError:
-        return False
-    return True

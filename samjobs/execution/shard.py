@@ -3,19 +3,31 @@
     engine → prompts fit it? → pending images → pipeline → progress, fenced by the attempt → finish, release or fail
 
 What an error does to the shard is decided in `decisions/retry.py`. Every write names the attempt; once one is
-refused, this process writes and publishes nothing more.
+refused, this process writes and publishes nothing more. While the database is away work goes on and its outcomes wait,
+for as long as the lease may still be held: an outage charges nobody.
 """
 
 import random
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
+from typing import TypeVar
 from uuid import UUID
 
-from samjobs.decisions.retry import after_failure
-from samjobs.errors import ErrorClass, LeaseLost, SamjobsError, StorageUnavailable, classify, describe
+from samjobs.decisions.retry import Verdict, after_failure
+from samjobs.errors import (
+    DatabaseUnavailable,
+    DeviceFault,
+    EngineUnfit,
+    ErrorClass,
+    LeaseLost,
+    SamjobsError,
+    StorageUnavailable,
+    classify,
+    describe,
+)
 from samjobs.execution.lease import Lease
 from samjobs.names import Reason
 from samjobs.segmentation import pipeline
@@ -27,8 +39,12 @@ from samjobs.spec import JobSpec
 from samjobs.states import ShardState
 from samjobs.storage import Storage
 from samjobs.storage.paths import scheme_of
-from samjobs.store import Store, images, shards
+from samjobs.store import Connection, Store, images, shards
 from samjobs.store.rows import ImageOutcome, LeaseAnswer, Shard
+
+FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.1, 5.0  # between two tries to reach a database that is away
+
+Result = TypeVar("Result")
 
 
 class End(StrEnum):
@@ -51,6 +67,9 @@ class Host:
     settings: Settings
     incarnation: UUID
     faults: pipeline.FaultWatch = field(default_factory=pipeline.FaultWatch)
+    beats: Store | None = None  # the same database by connections of its own, so that heartbeats wait for nobody
+    tell_stall: Callable[[str], None] = lambda why: None  # see `Lease`
+    critical_pause_s: float = 0.0  # for how long a shard is left alone that met a critical error
 
 
 def run_shard(
@@ -74,37 +93,18 @@ def run_shard(
     """
     settings = host.settings
     with Lease(
-        host.store,
+        host.beats or host.store,
         shard,
         host.incarnation,
         stale_s=settings.stale_job_timeout_seconds,
         stall_s=settings.stall_timeout_seconds,
+        beat_s=settings.beat_s,
+        tell_stall=host.tell_stall,
     ) as lease:
-        engine = _engine(host, shard, spec, engine_for)
-        progress = _Progress(host, shard, lease, watch)
-        lease.progressed()
         try:
-            refuse_prompts(spec, engine)
-            ran = pipeline.run(
-                _tasks(host, shard),
-                _work(host, shard, spec, engine, lease),
-                engine,
-                bounds(settings, spec, engine),
-                commit=progress.add,
-                allowance=_WhileHeld(allowance, lease),
-                faults=host.faults,
-            )
-            progress.flush()
+            return _Run(host, shard, spec, lease, watch).through(engine_for, allowance)
         except LeaseLost:
-            return End.LOST
-        except Exception as error:
-            if not lease.held():
-                return _given_up(lease.answer)
-            end = _fail(host, shard, spec, error, progress)
-            if classify(error) in (ErrorClass.WORKER, ErrorClass.CRITICAL):
-                raise
-            return end
-        return _end(host, shard, spec, lease, ran)
+            return _given_up(lease.answer)
 
 
 def refuse_prompts(spec: JobSpec, engine: Engine) -> None:
@@ -116,16 +116,6 @@ def refuse_prompts(spec: JobSpec, engine: Engine) -> None:
     """
     for prompt in spec.prompts.text:
         engine.check(spec.mode, Query(text=prompt.text))
-
-
-def _engine(host: Host, shard: Shard, spec: JobSpec, engine_for: Callable[[JobSpec], Engine]) -> Engine:
-    """The loaded engine; when it cannot be had, the shard goes back uncharged: the fault is this process's."""
-    try:
-        return engine_for(spec)
-    except Exception as error:
-        with host.store.begin() as conn:
-            shards.release(conn, shard.id, shard.attempt, reason=Reason.WORKER_FAULT, message=describe(error))
-        raise
 
 
 @dataclass(frozen=True)
@@ -162,57 +152,136 @@ def _input_uris(spec: JobSpec) -> list[str]:
     return [uri for uri in (spec.images.prefix, spec.images.manifest, *listed) if uri is not None]
 
 
-def _tasks(host: Host, shard: Shard) -> list[Task]:
-    with host.store.read() as conn:
-        return [Task(image.index, image.key, image.uri, image.prompts) for image in images.pending(conn, shard)]
+class _Run:
+    """One run of a shard, under its lease."""
 
+    def __init__(self, host: Host, shard: Shard, spec: JobSpec, lease: Lease, watch: Callable[[Outcome], None]) -> None:
+        self._host, self._shard, self._spec, self._lease = host, shard, spec, lease
+        self._progress = _Progress(host, shard, lease, watch)
 
-def _work(host: Host, shard: Shard, spec: JobSpec, engine: Engine, lease: Lease) -> Work:
-    return Work(
-        spec=spec,
-        info=engine.info,
-        storage=host.storage,
-        limits=Limits(max_bytes=host.settings.max_image_bytes, max_pixels=host.settings.max_image_pixels),
-        force=not spec.resume,
-        last_attempt=shard.failures + 1 >= spec.retry_policy.max_attempts,
-        may_publish=lease.held,
-    )
+    def through(self, engine_for: Callable[[JobSpec], Engine], allowance: pipeline.Allowance) -> End:
+        """Run it to whatever end.
 
+        Raises:
+            LeaseLost: it is not this process's shard any more.
+            SamjobsError: as `run_shard`.
+        """
+        try:
+            engine = engine_for(self._spec)
+        except EngineUnfit as error:
+            return self._charge(error)
+        except Exception as error:
+            # The fault is this process's.
+            with suppress(LeaseLost):
+                self._give_back(Reason.WORKER_FAULT, describe(error))
+            raise
+        self._lease.progressed()
+        try:
+            return self._end(self._work_through(engine, allowance))
+        except LeaseLost:
+            raise
+        except Exception as error:
+            if not self._lease.held() and not isinstance(error, DeviceFault):
+                return _given_up(self._lease.answer)
+            end = self._fail(error)
+            if classify(error) in (ErrorClass.WORKER, ErrorClass.CRITICAL):
+                raise
+            return end
 
-def _end(host: Host, shard: Shard, spec: JobSpec, lease: Lease, ran: pipeline.Ran) -> End:
-    if not lease.held():
-        return _given_up(lease.answer)
-    if ran.stopped:
-        suspended = lease.answer is LeaseAnswer.SUSPENDED
-        reason = Reason.SUSPENDED_BY_USER if suspended else Reason.DRAINED
-        with host.store.begin() as conn:
-            released = shards.release(conn, shard.id, shard.attempt, reason=reason)
-        return End.RELEASED if released else End.LOST
-    if ran.postponed:
-        first = ran.postponed[0].error or StorageUnavailable("postponed")
-        return _charge(host, shard, spec, first)
-    with host.store.begin() as conn:
-        finished = shards.finish(conn, shard.id, shard.attempt)
-    return End.FINISHED if finished else End.LOST
+    def _work_through(self, engine: Engine, allowance: pipeline.Allowance) -> pipeline.Ran:
+        refuse_prompts(self._spec, engine)
+        return pipeline.run(
+            self._insist(self._tasks),
+            self._work(engine),
+            engine,
+            bounds(self._host.settings, self._spec, engine),
+            commit=self._progress.add,
+            allowance=_WhileHeld(allowance, self._lease),
+            faults=self._host.faults,
+        )
+
+    def _tasks(self) -> list[Task]:
+        with self._host.store.read() as conn:
+            pending = images.pending(conn, self._shard)
+        return [Task(image.index, image.key, image.uri, image.prompts) for image in pending]
+
+    def _work(self, engine: Engine) -> Work:
+        settings, spec = self._host.settings, self._spec
+        return Work(
+            spec=spec,
+            info=engine.info,
+            storage=self._host.storage,
+            limits=Limits(max_bytes=settings.max_image_bytes, max_pixels=settings.max_image_pixels),
+            force=not spec.resume,
+            last_attempt=self._shard.failures + 1 >= spec.retry_policy.max_attempts,
+            may_publish=self._lease.held,
+        )
+
+    def _end(self, ran: pipeline.Ran) -> End:
+        if not self._lease.held():
+            return _given_up(self._lease.answer)
+        if not ran.stopped and not ran.postponed:
+            self._insist(self._progress.finish)
+            return End.FINISHED
+        self._insist(self._progress.flush)
+        if ran.stopped:
+            suspended = self._lease.answer is LeaseAnswer.SUSPENDED
+            return self._give_back(Reason.SUSPENDED_BY_USER if suspended else Reason.DRAINED)
+        return self._charge(ran.postponed[0].error or StorageUnavailable("postponed"))
+
+    def _fail(self, error: Exception) -> End:
+        with suppress(SamjobsError):  # what is lost here is done again; the error at hand is the one to tell
+            self._progress.flush()
+        with suppress(LeaseLost):
+            return self._charge(error)
+        return End.LOST
+
+    def _give_back(self, reason: Reason, message: str = "") -> End:
+        def write() -> bool:
+            with self._host.store.begin() as conn:
+                return shards.release(conn, self._shard.id, self._shard.attempt, reason=reason, message=message)
+
+        return End.RELEASED if self._insist(write) else End.LOST
+
+    def _charge(self, error: Exception) -> End:
+        shard, verdict = self._shard, self._verdict(error)
+
+        def write() -> bool:
+            kind, told = classify(error), describe(error)
+            with self._host.store.begin() as conn:
+                return shards.fail(conn, shard.id, shard.attempt, verdict, error_class=kind, error=told)
+
+        if not self._insist(write):
+            return End.LOST
+        return End.DEAD if verdict.state is ShardState.DEAD else End.RETRY
+
+    def _verdict(self, error: Exception) -> Verdict:
+        verdict = after_failure(classify(error), self._shard.failures, self._spec.retry_policy, random.random())
+        if classify(error) is ErrorClass.CRITICAL:
+            return replace(verdict, delay_s=self._host.critical_pause_s)
+        if isinstance(error, EngineUnfit) and verdict.state is ShardState.QUEUED:
+            return replace(verdict, reason=Reason.ENGINE_UNFIT)
+        return verdict
+
+    def _insist(self, ask: Callable[[], Result]) -> Result:
+        """What `ask` gives; asked again while the database is away, for as long as the lease may still be held.
+
+        Raises:
+            LeaseLost: the database was away for longer than that.
+        """
+        pause_s = FIRST_PAUSE_S
+        while True:
+            try:
+                return ask()
+            except DatabaseUnavailable as error:
+                if not self._lease.held():
+                    raise LeaseLost(f"shard {self._shard.id}: {error}") from error
+            time.sleep(pause_s)
+            pause_s = min(2 * pause_s, LONGEST_PAUSE_S)
 
 
 def _given_up(answer: LeaseAnswer) -> End:
     return End.CANCELLED if answer is LeaseAnswer.CANCELLED else End.LOST
-
-
-def _fail(host: Host, shard: Shard, spec: JobSpec, error: Exception, progress: "_Progress") -> End:
-    with suppress(SamjobsError):  # what is lost here is done again; the error at hand is the one to tell
-        progress.flush()
-    return _charge(host, shard, spec, error)
-
-
-def _charge(host: Host, shard: Shard, spec: JobSpec, error: Exception) -> End:
-    verdict = after_failure(classify(error), shard.failures, spec.retry_policy, random.random())
-    with host.store.begin() as conn:
-        kept = shards.fail(conn, shard.id, shard.attempt, verdict, error_class=classify(error), error=describe(error))
-    if not kept:
-        return End.LOST
-    return End.DEAD if verdict.state is ShardState.DEAD else End.RETRY
 
 
 class _Progress:
@@ -221,26 +290,39 @@ class _Progress:
     def __init__(self, host: Host, shard: Shard, lease: Lease, watch: Callable[[Outcome], None]) -> None:
         self._host, self._shard, self._lease, self._watch = host, shard, lease, watch
         self._waiting: list[Outcome] = []
-        self._written = time.monotonic()
+        self._tried = time.monotonic()
 
     def add(self, outcome: Outcome) -> None:
+        """Keep an outcome, and write those that were kept if it is time to.
+
+        Raises:
+            LeaseLost: another attempt owns the shard.
+        """
         self._lease.progressed()
         self._waiting.append(outcome)
-        if time.monotonic() - self._written >= self._host.settings.progress_seconds:
-            self.flush()
+        if time.monotonic() - self._tried >= self._host.settings.progress_seconds:
+            with suppress(DatabaseUnavailable):  # they are kept, and written with the next ones
+                self.flush()
 
     def flush(self) -> None:
-        """Raises LeaseLost when another attempt owns the shard."""
-        if not self._waiting:
-            return
-        outcomes, self._waiting = self._waiting, []
+        """Write what was kept. Raises LeaseLost as `add`, and whatever the store raises: nothing is lost then."""
+        if self._waiting:
+            self._write(shards.record)
+
+    def finish(self) -> None:
+        """Write what was kept, and end the shard with it, in one transaction. Raises as `flush`."""
+        self._write(shards.finish)
+
+    def _write(self, how: Callable[[Connection, UUID, int, Sequence[ImageOutcome]], bool]) -> None:
+        self._tried = time.monotonic()
+        rows = [_row(outcome) for outcome in self._waiting]
         with self._host.store.begin() as conn:
-            kept = shards.record(conn, self._shard.id, self._shard.attempt, [_row(outcome) for outcome in outcomes])
+            kept = how(conn, self._shard.id, self._shard.attempt, rows)
         if not kept:
             self._lease.lose()
             raise LeaseLost(f"shard {self._shard.id}: attempt {self._shard.attempt} is not the current one any more")
-        self._written = time.monotonic()
-        for outcome in outcomes:
+        written, self._waiting = self._waiting, []
+        for outcome in written:
             self._watch(outcome)
 
 

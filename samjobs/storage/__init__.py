@@ -10,7 +10,7 @@
 - `faults.py`    what their exceptions mean
 """
 
-from samjobs.storage.access import Access
+from samjobs.storage.access import Access, access_for
 from samjobs.storage.backend import Stamp
 from samjobs.storage.client import Storage
 from samjobs.storage.hashes import content_hash, quick_hash
@@ -22,6 +22,7 @@ __all__ = [
     "Listed",
     "Stamp",
     "Storage",
+    "access_for",
     "content_hash",
     "decode_path",
     "encode_path",

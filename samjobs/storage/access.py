@@ -3,9 +3,12 @@
 It holds no credentials of its own: those are in the environment or in `options`, which is never printed.
 """
 
+import ipaddress
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
+
+from samjobs.settings import Settings
 
 
 @dataclass(frozen=True)
@@ -24,3 +27,17 @@ class Access:
     total_timeout_s: float = 600.0  # longest whole download
     retries: int = 3  # tries after the first one
     backoff_s: float = 0.5  # before the first of them, doubled each time
+
+
+def access_for(settings: Settings) -> Access:
+    """Which hosts and networks may be fetched from although they are private."""
+    networks = tuple(entry for entry in settings.allowed_hosts if _is_network(entry))
+    return Access(hosts=tuple(entry for entry in settings.allowed_hosts if entry not in networks), networks=networks)
+
+
+def _is_network(entry: str) -> bool:
+    try:
+        ipaddress.ip_network(entry, strict=False)
+    except ValueError:
+        return False
+    return True

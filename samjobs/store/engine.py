@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, TypeVar
 
 import sqlalchemy as sa
@@ -26,6 +27,10 @@ from samjobs.store.types import db_now
 
 BUSY_TIMEOUT_S = 60.0
 CONNECT_TIMEOUT_S = 10
+# A server or a network that went away without a word is an error after about a minute, not after TCP's quarter hour.
+KEEPALIVE = MappingProxyType(
+    {"keepalives_idle": 20, "keepalives_interval": 10, "keepalives_count": 3, "tcp_user_timeout": 50_000}
+)
 _WRITES = "samjobs_writes"
 
 __all__ = ["Connection", "Store", "connect", "now"]
@@ -44,6 +49,7 @@ class Store:
     name: str  # the address without its password
     engine: sa.Engine
     is_sqlite: bool
+    pooled: bool = False  # through pgbouncer in transaction mode
 
     @contextmanager
     def begin(self) -> Iterator[Connection]:
@@ -74,8 +80,12 @@ class Store:
             raise translated from error
 
 
-def connect(url: str, *, pooled: bool = False) -> Store:
+def connect(url: str, *, pooled: bool = False, connections: int | None = None) -> Store:
     """A store at `url`: `sqlite:///path` or `postgresql://user:password@host/name`. Opens no connection yet.
+
+    Args:
+        pooled: Postgres is reached through pgbouncer in transaction mode.
+        connections: most connections to Postgres at once; who needs one more waits for it.
 
     Raises:
         InvalidInput: another kind of address, or SQLite on a network file system.
@@ -92,7 +102,7 @@ def connect(url: str, *, pooled: bool = False) -> Store:
         case "sqlite" | "sqlite+pysqlite":
             return _connect_sqlite(parsed)
         case "postgresql" | "postgres" | "postgresql+psycopg":
-            return _connect_postgres(parsed.set(drivername="postgresql+psycopg"), pooled)
+            return _connect_postgres(parsed.set(drivername="postgresql+psycopg"), pooled, connections)
     raise InvalidInput(f"database {parsed.drivername}:// is not supported: use sqlite:/// or postgresql://")
 
 
@@ -120,13 +130,14 @@ def _on_begin_sqlite(conn: Connection) -> None:
     conn.exec_driver_sql("BEGIN IMMEDIATE" if writes else "BEGIN")
 
 
-def _connect_postgres(url: sa.URL, pooled: bool) -> Store:
-    arguments: dict[str, Any] = {"connect_timeout": CONNECT_TIMEOUT_S}
+def _connect_postgres(url: sa.URL, pooled: bool, connections: int | None) -> Store:
+    arguments: dict[str, Any] = {"connect_timeout": CONNECT_TIMEOUT_S, **KEEPALIVE}
     if pooled:
         arguments["prepare_threshold"] = None
     # A ping before use: after a restart of the database the first transaction works, instead of failing.
-    engine = sa.create_engine(url, connect_args=arguments, pool_pre_ping=True)
-    return Store(name=url.render_as_string(hide_password=True), engine=engine, is_sqlite=False)
+    size: dict[str, Any] = {} if connections is None else {"pool_size": connections, "max_overflow": 0}
+    engine = sa.create_engine(url, connect_args=arguments, pool_pre_ping=True, **size)
+    return Store(name=url.render_as_string(hide_password=True), engine=engine, is_sqlite=False, pooled=pooled)
 
 
 _NOW = sa.select(db_now())

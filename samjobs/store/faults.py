@@ -68,5 +68,6 @@ def _of_sqlite(cause: sqlite3.Error, store: str) -> SamjobsError | None:
 
 def _no_table(store: str, cause: BaseException) -> SchemaMismatch:
     return SchemaMismatch(
-        f"database {store} has no samjobs tables of this version: migrate it ({describe(cause, 200)})"
+        f"database {store} has no samjobs tables of this version: migrate it by `samjobs migrate`"
+        f" ({describe(cause, 200)})"
     )

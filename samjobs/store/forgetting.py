@@ -7,11 +7,17 @@ import sqlalchemy as sa
 from samjobs.errors import InvalidInput
 from samjobs.states import JOB_TERMINAL
 from samjobs.store.engine import Connection, now
-from samjobs.store.tables import events, images, jobs, shards
+from samjobs.store.keeping import awaits_files
+from samjobs.store.tables import deliveries, events, images, jobs, shards
 from samjobs.store.transitions import lock_job
 
 # Children first. Each with what orders its rows within the job, so that a batch is one run of an index.
-_CHILDREN = ((events, events.c.id), (images, images.c.index), (shards, shards.c.index))
+_CHILDREN = (
+    (deliveries, deliveries.c.id),
+    (events, events.c.id),
+    (images, images.c.index),
+    (shards, shards.c.index),
+)
 
 
 def delete(conn: Connection, job_id: UUID) -> None:
@@ -31,12 +37,16 @@ def delete(conn: Connection, job_id: UUID) -> None:
 def prune_finished(conn: Connection, *, limit: int = 1000) -> int:
     """Forget rows of one job that is past its `ttlSecondsAfterFinished`: at most `limit`, then the job itself.
 
+    One whose merged files are still to be written, or whose callback is still to be told, is left for later.
+
     Call it in a transaction each until it returns 0, the number of rows that went. Two callers never wait for each
     other: the second takes another job.
     """
+    at = now(conn)
+    untold = sa.exists().where(deliveries.c.job_id == jobs.c.id, deliveries.c.due_at.is_not(None))
     expired = (
         sa.select(jobs.c.id)
-        .where(jobs.c.expires_at <= now(conn))
+        .where(jobs.c.expires_at <= at, sa.not_(awaits_files(at)), sa.not_(untold))
         .order_by(jobs.c.expires_at)
         .limit(1)
         .with_for_update(skip_locked=True)

@@ -1,4 +1,7 @@
-"""Jobs: submit, fill with images, read, cancel, suspend, forget. Retrying is `retrying.py`.
+"""Jobs: submit, read, suspend; and, from files of their own, everything else that is done to one.
+
+`expansion` fills it with images, `keeping` says who lists and publishes it, `ending` cancels or stops it, `retrying`
+and `deadlist` are a person's second thoughts, `forgetting` deletes it. All are reached from here.
 
 A job is submitted first and filled afterwards, in batches, so that a million images never lie in memory; until
 `mark_expanded` it cannot end. Its shards may be claimed meanwhile.
@@ -14,14 +17,18 @@ from sqlalchemy.dialects import postgresql, sqlite
 from samjobs.errors import DatabaseUnavailable, InvalidInput
 from samjobs.names import DEFAULT_TENANT, Reason
 from samjobs.spec import JobSpec
-from samjobs.states import JOB_ACTIVE, JOB_TERMINAL, JobState, ShardState
-from samjobs.store.engine import Connection, as_row, now
+from samjobs.states import JOB_TERMINAL, JobState, ShardState
+from samjobs.store.deadlist import purge_dead
+from samjobs.store.ending import cancel, overdue, silent, stop
+from samjobs.store.engine import Connection, as_row
 from samjobs.store.expansion import add_images, mark_expanded
 from samjobs.store.forgetting import delete, prune_finished
+from samjobs.store.keeping import keep, leave, mark_published, to_list, to_publish
+from samjobs.store.notify import wake
 from samjobs.store.retrying import retry_failed
 from samjobs.store.rows import Event, Job, Subject, Submitted
+from samjobs.store.tables import ACTIVE_JOB, in_states, jobs
 from samjobs.store.tables import events as event_rows
-from samjobs.store.tables import in_states, jobs
 from samjobs.store.transitions import Move, Why, lock_job, move_shards, settle_job, tell, verdict_of
 from samjobs.store.window import close_window, open_window
 
@@ -32,17 +39,24 @@ __all__ = [
     "events",
     "find",
     "get",
+    "keep",
+    "leave",
     "list_jobs",
     "mark_expanded",
     "mark_published",
+    "overdue",
     "prune_finished",
+    "purge_dead",
     "retry_failed",
     "set_suspend",
+    "silent",
+    "stop",
     "submit",
+    "to_list",
+    "to_publish",
     "verdict_of",
 ]
 
-_ACTIVE = in_states(jobs.c.state, JOB_ACTIVE)
 _SUBMIT_TRIES = 5
 _LEAST_PREFIX = 4
 _COUNTERS = [column.name for column in jobs.c if column.name.startswith(("images_", "shards_"))]
@@ -54,39 +68,65 @@ def submit(
     *,
     tenant: str = DEFAULT_TENANT,
     name: str | None = None,
+    uid: UUID | None = None,
     submitter: UUID | None = None,
+    job_id: UUID | None = None,
     actor: str = "",
 ) -> Submitted:
     """Put a job into the table, without images yet; or, if `spec.dedupe`, join an equal one that is still active.
 
     Args:
+        uid: of the SamJob in front of it; a job of that uid, in whatever state, is the one that is meant.
         submitter: incarnation of the local process that will add the images.
+        job_id: the id to give it; a job that has it already, in whatever state, is the one that is meant.
 
     Raises:
         DatabaseUnavailable: equal jobs came and went faster than this one could join any.
     """
-    row = _new_row(spec, tenant, name, submitter, now(conn))
+    row = _new_row(spec, tenant, name, uid, submitter, job_id or uuid4(), wake(conn))
     for _ in range(_SUBMIT_TRIES):
         if conn.execute(_insert_or_nothing(conn), row).rowcount == 1:
             why = Why(Reason.SUBMITTED, actor, row["created_at"])
             tell(conn, why, Subject.JOB, row["id"], None, row["state"])
             return Submitted(row["id"], created=True)
-        equal = conn.execute(
-            sa.select(jobs.c.id).where(jobs.c.tenant == tenant, jobs.c.dedupe_key == row["dedupe_key"], _ACTIVE)
-        ).scalar_one_or_none()
+        equal = _in_its_place(conn, row)
         # None: it ended between the two statements, so the way is free now.
         if equal is not None:
             return Submitted(equal, created=False)
     raise DatabaseUnavailable("an equal job starts and ends again and again: submit once more")
 
 
-def _new_row(spec: JobSpec, tenant: str, name: str | None, submitter: UUID | None, at: datetime) -> dict[str, Any]:
+def _in_its_place(conn: Connection, row: dict[str, Any]) -> UUID | None:
+    """The job because of which `row` was not inserted: the one that is meant, or an equal one that is active."""
+    # One query for each index; an OR over them would use none.
+    ways = [jobs.c.id == row["id"]]
+    if row["uid"] is not None:
+        ways.append(jobs.c.uid == row["uid"])
+    if row["dedupe_key"] is not None:
+        ways.append(sa.and_(jobs.c.tenant == row["tenant"], jobs.c.dedupe_key == row["dedupe_key"], ACTIVE_JOB))
+    for same in ways:
+        found: UUID | None = conn.execute(sa.select(jobs.c.id).where(same)).scalar_one_or_none()
+        if found is not None:
+            return found
+    return None
+
+
+def _new_row(
+    spec: JobSpec,
+    tenant: str,
+    name: str | None,
+    uid: UUID | None,
+    submitter: UUID | None,
+    job_id: UUID,
+    at: datetime,
+) -> dict[str, Any]:
     deadline_s = spec.active_deadline_seconds
     return {
         **dict.fromkeys(_COUNTERS, 0),
-        "id": uuid4(),
+        "id": job_id,
         "tenant": tenant,
         "name": name,
+        "uid": uid,
         "spec": spec,
         "config_hash": spec.config_hash(),
         "dedupe_key": spec.dedupe_key() if spec.dedupe else None,
@@ -99,8 +139,14 @@ def _new_row(spec: JobSpec, tenant: str, name: str | None, submitter: UUID | Non
         "not_before": spec.not_before,
         "deadline_at": None if deadline_s is None else at + timedelta(seconds=deadline_s),
         "created_at": at,
+        "alive_at": alive_from(spec.not_before, at),
         "updated_at": at,
     }
+
+
+def alive_from(not_before: datetime | None, at: datetime) -> datetime:
+    """From when on a job is expected to move: now, or when it may begin."""
+    return max(at, not_before) if not_before else at
 
 
 def _insert_or_nothing(conn: Connection) -> sa.Insert:
@@ -140,6 +186,8 @@ def list_jobs(
     conn: Connection,
     *,
     tenant: str | None = None,
+    region: str | None = None,
+    state: JobState | None = None,
     active_only: bool = False,
     before: datetime | None = None,
     limit: int = 50,
@@ -152,8 +200,12 @@ def list_jobs(
     query = sa.select(jobs).order_by(jobs.c.created_at.desc(), jobs.c.id).limit(limit)
     if tenant is not None:
         query = query.where(jobs.c.tenant == tenant)
+    if region is not None:
+        query = query.where(jobs.c.region == region)
+    if state is not None:
+        query = query.where(in_states(jobs.c.state, [state]))
     if active_only:
-        query = query.where(_ACTIVE)
+        query = query.where(ACTIVE_JOB)
     if before is not None:
         query = query.where(jobs.c.created_at < before)
     return [as_row(Job, row) for row in conn.execute(query)]
@@ -170,27 +222,6 @@ def events(conn: Connection, job_id: UUID, *, after: int = 0, limit: int = 100) 
     return [as_row(Event, row) for row in conn.execute(query)]
 
 
-def cancel(conn: Connection, job_id: UUID, *, reason: Reason = Reason.CANCELLED_BY_USER, actor: str) -> bool:
-    """End a job now: all its open and dead shards become cancelled. False if it had ended already.
-
-    A running worker learns it by its next heartbeat; what it still writes is refused by the fence.
-
-    Raises:
-        InvalidInput: no such job.
-    """
-    job = lock_job(conn, job_id)
-    if job.state in JOB_TERMINAL:
-        return False
-    why = Why(reason, actor, now(conn))
-    # In the order of a shard's life: one that a claim or a start moves on meanwhile is met at the next state.
-    cancelled = dict.fromkeys((ShardState.QUEUED, ShardState.DISPATCHED, ShardState.RUNNING, ShardState.DEAD), 0)
-    for state in cancelled:
-        cancelled[state] = move_shards(conn, job, Move(state, ShardState.CANCELLED, why, {"finished_at": why.at}))
-    counts = {"shards_cancelled": sum(cancelled.values()), "shards_dead": -cancelled[ShardState.DEAD]}
-    settle_job(conn, job, why, counts=counts, cancel_reason=reason)
-    return True
-
-
 def set_suspend(conn: Connection, job_id: UUID, suspend: bool, *, actor: str) -> bool:
     """Suspend a job or let it go on. False if that changes nothing, or it has ended.
 
@@ -203,7 +234,8 @@ def set_suspend(conn: Connection, job_id: UUID, suspend: bool, *, actor: str) ->
     job = lock_job(conn, job_id)
     if job.state in JOB_TERMINAL or job.suspend == suspend:
         return False
-    why = Why(Reason.SUSPENDED_BY_USER if suspend else Reason.RESUMED_BY_USER, actor, now(conn))
+    why = Why(Reason.SUSPENDED_BY_USER if suspend else Reason.RESUMED_BY_USER, actor, wake(conn))
+    alive_at = job.alive_at if suspend else alive_from(job.not_before, why.at)
     if suspend:
         # First the queued ones: then no claim can add to the dispatched ones while they are taken back.
         close_window(conn, job)
@@ -211,15 +243,5 @@ def set_suspend(conn: Connection, job_id: UUID, suspend: bool, *, actor: str) ->
         move_shards(conn, job, Move(ShardState.DISPATCHED, ShardState.QUEUED, why, held))
     else:
         open_window(conn, job, suspend=False)
-    settle_job(conn, job, why, told_as=why.reason, suspend=suspend)
+    settle_job(conn, job, why, told_as=why.reason, suspend=suspend, alive_at=alive_at)
     return True
-
-
-def mark_published(conn: Connection, job_id: UUID) -> bool:
-    """Note that the merged result files of an ended job are written. False if it has not ended, or was noted."""
-    changed = conn.execute(
-        jobs.update()
-        .where(jobs.c.id == job_id, jobs.c.published_at.is_(None), sa.not_(_ACTIVE))
-        .values(published_at=now(conn))
-    )
-    return changed.rowcount == 1

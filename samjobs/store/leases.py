@@ -59,16 +59,17 @@ def at_work(conn: Connection, job_id: UUID | None = None) -> list[Shard]:
 
 
 def abandoned(conn: Connection, *, older_than_s: float, after: UUID | None = None, limit: int = 500) -> list[Shard]:
-    """Shards that somebody took and no longer runs, in order of id; give each to `reclaim`.
+    """Running shards that nobody runs any more, in order of id; give each to `reclaim`.
 
     Args:
-        older_than_s: running ones whose last heartbeat, and dispatched ones whose dispatch, is older than this.
+        older_than_s: seconds since the last heartbeat.
         after: id of the last one of the page before. By key, so that rows that cannot be reclaimed starve no others.
     """
-    limit_at = now(conn) - timedelta(seconds=older_than_s)
-    found = _page(conn, ShardState.DISPATCHED, shards.c.dispatched_at < limit_at, after, limit)
-    found += _page(conn, ShardState.RUNNING, shards.c.heartbeat_at < limit_at, after, limit)
-    return sorted(found, key=lambda shard: shard.id)[:limit]
+    silent = shards.c.heartbeat_at < now(conn) - timedelta(seconds=older_than_s)
+    query = sa.select(shards).where(in_states(shards.c.state, [ShardState.RUNNING]), silent)
+    if after is not None:
+        query = query.where(shards.c.id > after)
+    return [as_row(Shard, row) for row in conn.execute(query.order_by(shards.c.id).limit(limit))]
 
 
 def reclaim(conn: Connection, shard: Shard, verdict: Verdict, *, actor: str = "") -> bool:
@@ -90,13 +91,3 @@ def reclaim(conn: Connection, shard: Shard, verdict: Verdict, *, actor: str = ""
         actor=actor,
         only_if=[silent],
     )
-
-
-def _page(
-    conn: Connection, state: ShardState, gone: sa.ColumnElement[bool], after: UUID | None, limit: int
-) -> list[Shard]:
-    """One state per query, so that each is served by its own partial index."""
-    query = sa.select(shards).where(in_states(shards.c.state, [state]), gone).order_by(shards.c.id).limit(limit)
-    if after is not None:
-        query = query.where(shards.c.id > after)
-    return [as_row(Shard, row) for row in conn.execute(query)]

@@ -1,11 +1,13 @@
 """What the store gives and takes: frozen dataclasses, so that nobody outside it needs to know SQLAlchemy.
 
-`Job`, `Shard`, `Image`, `Worker` and `Event` have one field per column of their table (`tables.py`).
+`Job`, `Shard`, `Image`, `Worker`, `Request`, `Delivery` and `Event` have one field per column of their table
+(`tables.py`).
 """
 
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
+from typing import Any
 from uuid import UUID
 
 from samjobs.decisions.lifecycle import JobCounts
@@ -22,6 +24,7 @@ class WorkerState(StrEnum):
     READY = "ready"
     BUSY = "busy"
     DRAINING = "draining"
+    GONE = "gone"  # ended in order
 
 
 class Subject(StrEnum):
@@ -48,6 +51,7 @@ class Job(JobCounts):
     id: UUID
     tenant: str
     name: str | None
+    uid: UUID | None  # of the SamJob in front of it
     spec: JobSpec
     config_hash: str
     dedupe_key: str | None
@@ -59,9 +63,12 @@ class Job(JobCounts):
     suspend: bool
     cancel_reason: Reason | None
     submitter: UUID | None  # incarnation of the local process that lists its images
+    keeper: UUID | None  # who lists its images, or gathers its results, on a cluster
+    kept_at: datetime | None  # the keeper's last sign of life
     not_before: datetime | None
     deadline_at: datetime | None
     created_at: datetime
+    alive_at: datetime  # last sign of life: creation, not_before, resumption, retry, or a committed image
     expanded_at: datetime | None  # all images are in the table
     started_at: datetime | None
     finished_at: datetime | None
@@ -85,9 +92,11 @@ class Shard:
     attempt: int
     failures: int
     region: str
+    tenant: str
     priority: int
     job_created_at: datetime
     available_at: datetime
+    queue: str | None  # of its last message
     incarnation: UUID | None
     heartbeat_at: datetime | None
     error_class: ErrorClass | None
@@ -156,8 +165,39 @@ class Worker:
     revision: str
     state: WorkerState
     shard_id: UUID | None
+    images_total: int  # images that it has committed
+    progressed_at: datetime | None  # when it committed the last one
     heartbeat_at: datetime
     started_at: datetime
+
+
+@dataclass(frozen=True)
+class Request:
+    """A job asked for by plain SQL, as its row says: nothing in it is validated."""
+
+    id: UUID
+    tenant: str
+    name: str | None
+    spec: Any
+    created_at: datetime
+    job_id: UUID | None  # the job that came of it
+    error: str | None  # why none did
+    answered_at: datetime | None
+
+
+@dataclass(frozen=True)
+class Delivery:
+    """A webhook on its way."""
+
+    id: UUID
+    job_id: UUID
+    payload: Any
+    attempts: int
+    due_at: datetime | None  # None: delivered, or given up
+    status: int | None  # HTTP status of the last answer
+    error: str | None
+    created_at: datetime
+    delivered_at: datetime | None
 
 
 @dataclass(frozen=True)
@@ -218,3 +258,17 @@ class QueueStatus:
     shards_dead: int
     oldest_due_age_s: float | None  # of the shard that is due for longest
     at: datetime
+
+
+@dataclass(frozen=True)
+class RegionStatus:
+    """What is at work and what waits in one region; the fields are those of QueueStatus."""
+
+    region: str
+    shards_due: int
+    shards_waiting: int
+    shards_held: int
+    shards_dispatched: int
+    shards_running: int
+    shards_dead: int
+    oldest_due_age_s: float | None

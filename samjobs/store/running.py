@@ -4,6 +4,7 @@
 by its result whether the shard was still the caller's.
 """
 
+from collections import Counter
 from collections.abc import Sequence
 from datetime import datetime, timedelta
 from typing import Any
@@ -16,6 +17,7 @@ from samjobs.errors import ErrorClass
 from samjobs.names import Reason
 from samjobs.states import ImageState, ShardState
 from samjobs.store.engine import Connection, as_row, now
+from samjobs.store.notify import wake
 from samjobs.store.rows import ImageOutcome, Job, Shard
 from samjobs.store.tables import images, shards
 from samjobs.store.transitions import (
@@ -29,6 +31,7 @@ from samjobs.store.transitions import (
     settle_job,
 )
 from samjobs.store.window import open_window
+from samjobs.store.workers import count_images
 
 
 def start(conn: Connection, shard_id: UUID, attempt: int, incarnation: UUID) -> Shard | None:
@@ -39,21 +42,17 @@ def start(conn: Connection, shard_id: UUID, attempt: int, incarnation: UUID) -> 
         job = lock_job_of(conn, shard_id)
     if job is None:
         return None
-    why = Why(Reason.STARTED, str(incarnation), now(conn))
+    why = Why(Reason.STARTED, str(incarnation), wake(conn))
     begun = {"incarnation": incarnation, "heartbeat_at": why.at, "started_at": why.at}
-    if not move_shard(conn, job, shard_id, attempt, Move(ShardState.DISPATCHED, ShardState.RUNNING, why, begun)):
-        return None
-    if job.started_at is None:
+    shard = move_shard(conn, job, shard_id, attempt, Move(ShardState.DISPATCHED, ShardState.RUNNING, why, begun))
+    if shard is not None and job.started_at is None:
         settle_job(conn, job, why, started_at=why.at)
-    row = conn.execute(sa.select(shards).where(shards.c.id == shard_id)).one()
-    return as_row(Shard, row)
+    return shard
 
 
 _PENDING = sa.select(images.c.index).where(
     images.c.job_id == sa.bindparam("job_id"),
     images.c.index.in_(sa.bindparam("indices", expanding=True)),
-    images.c.index >= sa.bindparam("first"),
-    images.c.index < sa.bindparam("end"),
     images.c.state == ImageState.PENDING,
 )
 _COUNTER = {
@@ -71,57 +70,83 @@ def record(conn: Connection, shard_id: UUID, attempt: int, outcomes: Sequence[Im
     Returns:
         False, with nothing written, when the lease is lost.
     """
-    job = lock_job_of(conn, shard_id)
-    shard = None if job is None else _lock_running(conn, shard_id, attempt)
-    if job is None or shard is None:
+    held = _lock_running(conn, shard_id, attempt)
+    if held is None:
         return False
+    job, shard = held
     at = now(conn)
     fresh = _still_pending(conn, shard, outcomes)
     alive = {"heartbeat_at": at, "images_done": shard.images_done + len(fresh)}
     conn.execute(shards.update().where(shards.c.id == shard_id).values(**alive))
     if fresh:
         move_images(conn, shard.job_id, fresh, shard_id, str(shard.incarnation), at)
-        counts = dict.fromkeys(_COUNTER.values(), 0)
-        for outcome in fresh:
-            counts[_COUNTER[outcome.state]] += 1
-        settle_job(conn, job, Why(Reason.PROCESSED, str(shard.incarnation), at), counts=counts)
+        why = Why(Reason.PROCESSED, str(shard.incarnation), at)
+        settle_job(conn, job, why, counts=_counted(fresh), alive_at=at)
+        _worker_progressed(conn, shard, fresh, at)
     return True
 
 
-def _lock_running(conn: Connection, shard_id: UUID, attempt: int) -> Shard | None:
+def _lock_running(conn: Connection, shard_id: UUID, attempt: int) -> tuple[Job, Shard] | None:
+    """The shard, if this attempt is running it, and its job; both locked."""
+    job = lock_job_of(conn, shard_id)
     query = sa.select(shards).where(
         shards.c.id == shard_id, shards.c.state == ShardState.RUNNING, shards.c.attempt == attempt
     )
-    row = conn.execute(query.with_for_update(key_share=True)).one_or_none()
-    return None if row is None else as_row(Shard, row)
+    row = None if job is None else conn.execute(query.with_for_update(key_share=True)).one_or_none()
+    return None if job is None or row is None else (job, as_row(Shard, row))
 
 
 def _still_pending(conn: Connection, shard: Shard, outcomes: Sequence[ImageOutcome]) -> list[ImageOutcome]:
-    place = {"job_id": shard.job_id, "first": shard.first_index, "end": shard.first_index + shard.images_total}
-    asked = {"indices": [outcome.index for outcome in outcomes]}
-    pending = set(conn.execute(_PENDING, place | asked).scalars())
-    return [outcome for outcome in outcomes if outcome.index in pending]
+    """Of `outcomes` those of images of the shard that have none yet, each once."""
+    end = shard.first_index + shard.images_total
+    mine = {outcome.index: outcome for outcome in outcomes if shard.first_index <= outcome.index < end}
+    if mine and shard.images_done:
+        place = {"job_id": shard.job_id, "indices": list(mine)}
+        pending = set(conn.execute(_PENDING, place).scalars())
+        mine = {index: outcome for index, outcome in mine.items() if index in pending}
+    return list(mine.values())
 
 
-def finish(conn: Connection, shard_id: UUID, attempt: int) -> bool:
+def _counted(outcomes: Sequence[ImageOutcome]) -> Counter[str]:
+    return Counter(_COUNTER[outcome.state] for outcome in outcomes)
+
+
+def _worker_progressed(conn: Connection, shard: Shard, outcomes: Sequence[ImageOutcome], at: datetime) -> None:
+    """Last of all, since it is a row of the worker's own: nobody who waits for it holds what this transaction wants."""
+    if shard.incarnation is not None:
+        count_images(conn, shard.incarnation, len(outcomes), at)
+
+
+def finish(conn: Connection, shard_id: UUID, attempt: int, outcomes: Sequence[ImageOutcome] = ()) -> bool:
     """End a running shard whose images all have an outcome: running → succeeded. False when the lease is lost.
+
+    Args:
+        outcomes: the last ones, recorded with the end as by `record`.
 
     Raises:
         IllegalTransition: images are still pending (a fault of the caller).
     """
-    job = lock_job_of(conn, shard_id)
-    shard = None if job is None else _lock_running(conn, shard_id, attempt)
-    if job is None or shard is None:
+    held = _lock_running(conn, shard_id, attempt)
+    if held is None:
         return False
-    if shard.images_done < shard.images_total:
-        waiting = shard.images_total - shard.images_done
+    job, shard = held
+    fresh = _still_pending(conn, shard, outcomes)
+    done = shard.images_done + len(fresh)
+    if done < shard.images_total:
+        waiting = shard.images_total - done
         raise IllegalTransition(f"shard {shard_id} may not succeed: {waiting} of its images have no outcome")
-    why = Why(Reason.FINISHED, str(shard.incarnation), now(conn))
-    ended = {"finished_at": why.at, "error_class": None, "error": None}
+    why = Why(Reason.FINISHED, str(shard.incarnation), wake(conn))
+    ended = {"finished_at": why.at, "images_done": done, "error_class": None, "error": None}
     moved = move_shard(conn, job, shard_id, attempt, Move(ShardState.RUNNING, ShardState.SUCCEEDED, why, ended))
     assert moved, "the row is locked"
     _place_freed(conn, job)
-    settle_job(conn, job, why, counts={"shards_succeeded": 1})
+    alive: dict[str, Any] = {}
+    if fresh:
+        move_images(conn, shard.job_id, fresh, shard_id, str(shard.incarnation), why.at)
+        alive = {"alive_at": why.at}
+    settle_job(conn, job, why, counts={"shards_succeeded": 1, **_counted(fresh)}, **alive)
+    if fresh:
+        _worker_progressed(conn, shard, fresh, why.at)
     return True
 
 
@@ -143,12 +168,30 @@ def release(
     job = lock_job_of(conn, shard_id)
     if job is None:
         return False
-    why = Why(reason, actor, now(conn), message)
+    why = Why(reason, actor, wake(conn), message)
     queued = _queued(job, why.at)
     return any(
-        move_shard(conn, job, shard_id, attempt, Move(state, ShardState.QUEUED, why, queued))
+        move_shard(conn, job, shard_id, attempt, Move(state, ShardState.QUEUED, why, queued)) is not None
         for state in (ShardState.RUNNING, ShardState.DISPATCHED)
     )
+
+
+def recall(
+    conn: Connection,
+    shard_id: UUID,
+    attempt: int,
+    *,
+    reason: Reason,
+    message: str = "",
+    actor: str = "",
+) -> bool:
+    """Take a shard back that was sent: dispatched → queued, uncharged, to its old place. False when it has started."""
+    job = lock_job_of(conn, shard_id)
+    if job is None:
+        return False
+    why = Why(reason, actor, wake(conn), message)
+    back = Move(ShardState.DISPATCHED, ShardState.QUEUED, why, {"held": job.suspend})
+    return move_shard(conn, job, shard_id, attempt, back) is not None
 
 
 def _queued(job: Job, at: datetime) -> dict[str, Any]:
@@ -175,13 +218,13 @@ def fail(
     job = lock_job_of(conn, shard_id)
     if job is None:
         return False
-    why = Why(verdict.reason, actor, now(conn), f"{verdict.message}: {error}")
+    why = Why(verdict.reason, actor, wake(conn), f"{verdict.message}: {error}")
     dead = verdict.state is ShardState.DEAD
     due_at = why.at + timedelta(seconds=verdict.delay_s)
     values: dict[str, Any] = {"finished_at": why.at} if dead else _queued(job, due_at)
     values |= {"error_class": error_class, "error": error, "failures": shards.c.failures + int(verdict.charged)}
     move = Move(ShardState.RUNNING, verdict.state, why, values, only_if)
-    if not move_shard(conn, job, shard_id, attempt, move):
+    if move_shard(conn, job, shard_id, attempt, move) is None:
         return False
     if dead:
         _place_freed(conn, job)

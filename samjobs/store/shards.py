@@ -1,4 +1,6 @@
-"""Shards: find and claim them. Running them is `running.py`, their leases are `leases.py`; all are reached from here.
+"""Shards: find and claim them; and, from files of their own, everything else that is done to one.
+
+`running` starts and ends them, `leases` keeps and takes back, `deadlist` lists the dead. All are reached from here.
 
 Says *which* rows and *only if still so*; how many of whom is `decisions/dispatch.py`'s matter, and what a failure
 leads to `decisions/retry.py`'s.
@@ -11,10 +13,12 @@ from uuid import UUID
 import sqlalchemy as sa
 
 from samjobs.names import Reason
+from samjobs.store.deadlist import dead
 from samjobs.store.engine import Connection, as_row, now
+from samjobs.store.lanes import claim_lane, dispatched, lanes, standing, waiting_in
 from samjobs.store.leases import abandoned, at_work, heartbeat, reclaim
 from samjobs.store.rows import Shard
-from samjobs.store.running import fail, finish, record, release, start
+from samjobs.store.running import fail, finish, recall, record, release, start
 from samjobs.store.tables import CLAIM_ORDER, CLAIM_ORDER_IN_JOB, CLAIMABLE, shards
 from samjobs.store.transitions import Why, dispatch
 
@@ -22,33 +26,36 @@ __all__ = [
     "abandoned",
     "at_work",
     "claim",
+    "claim_lane",
+    "dead",
+    "dispatched",
     "fail",
     "finish",
     "get",
     "heartbeat",
+    "lanes",
     "next_due_at",
     "of_job",
+    "recall",
     "reclaim",
     "record",
     "release",
+    "standing",
     "start",
+    "waiting_in",
 ]
 
 
-def _due(limit: int, at: datetime, job_id: UUID | None, region: str | None) -> sa.Select[tuple[Any, ...]]:
+def _due(limit: int, at: datetime, job_id: UUID | None) -> sa.Select[tuple[Any, ...]]:
     """The shards that a claim takes: in the order of one index, of which it reads `limit` entries and stops."""
     due = sa.select(shards).where(CLAIMABLE, shards.c.available_at <= at)
-    if region is not None:
-        due = due.where(shards.c.region == region)
     if job_id is not None:
         due = due.where(shards.c.job_id == job_id)
     order = CLAIM_ORDER if job_id is None else CLAIM_ORDER_IN_JOB
     return due.order_by(*order).limit(limit).with_for_update(skip_locked=True)
 
 
-def claim(
-    conn: Connection, *, limit: int, job_id: UUID | None = None, region: str | None = None, actor: str = ""
-) -> list[Shard]:
+def claim(conn: Connection, *, limit: int, job_id: UUID | None = None, actor: str = "") -> list[Shard]:
     """Take up to `limit` due shards: queued → dispatched, `attempt` + 1. In order of priority, time, job, index.
 
     Due is what is queued, whose time has come (`not_before`, backoff), and which neither `suspend` nor `parallelism`
@@ -56,7 +63,7 @@ def claim(
     On Postgres commit a claim before anything else: it holds shards without their jobs, against the order of locks.
     """
     at = now(conn)
-    rows = conn.execute(_due(limit, at, job_id, region)).all()
+    rows = conn.execute(_due(limit, at, job_id)).all()
     if not rows:
         return []
     return dispatch(conn, [as_row(Shard, row) for row in rows], Why(Reason.CLAIMED, actor, at))

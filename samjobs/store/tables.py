@@ -17,10 +17,10 @@ from typing import Any
 import sqlalchemy as sa
 
 from samjobs.errors import ErrorClass
-from samjobs.names import Reason
-from samjobs.states import JOB_ACTIVE, ImageState, JobState, ShardState
+from samjobs.names import DEFAULT_TENANT, Reason
+from samjobs.states import JOB_ACTIVE, JOB_TERMINAL, ImageState, JobState, ShardState
 from samjobs.store.rows import Subject, WorkerState
-from samjobs.store.types import ExactText, PromptsJson, SafeText, SpecJson, UtcDateTime
+from samjobs.store.types import ExactText, PromptsJson, SafeText, SpecJson, UtcDateTime, db_now, new_id
 
 metadata = sa.MetaData(
     naming_convention={
@@ -69,6 +69,7 @@ jobs = sa.Table(
     sa.Column("id", sa.Uuid, primary_key=True),
     sa.Column("tenant", SafeText(253), nullable=False),
     sa.Column("name", SafeText(253)),
+    sa.Column("uid", sa.Uuid),
     sa.Column("spec", SpecJson, nullable=False),
     sa.Column("config_hash", sa.Text, nullable=False),
     sa.Column("dedupe_key", sa.Text),
@@ -80,6 +81,8 @@ jobs = sa.Table(
     sa.Column("suspend", sa.Boolean, nullable=False),
     sa.Column("cancel_reason", _words(Reason)),
     sa.Column("submitter", sa.Uuid),
+    sa.Column("keeper", sa.Uuid),
+    sa.Column("kept_at", UtcDateTime),
     sa.Column("not_before", UtcDateTime),
     sa.Column("deadline_at", UtcDateTime),
     sa.Column("images_total", sa.Integer, nullable=False),
@@ -91,6 +94,7 @@ jobs = sa.Table(
     sa.Column("shards_dead", sa.Integer, nullable=False),
     sa.Column("shards_cancelled", sa.Integer, nullable=False),
     sa.Column("created_at", UtcDateTime, nullable=False),
+    sa.Column("alive_at", UtcDateTime, nullable=False),
     sa.Column("expanded_at", UtcDateTime),
     sa.Column("started_at", UtcDateTime),
     sa.Column("finished_at", UtcDateTime),
@@ -109,9 +113,17 @@ jobs = sa.Table(
         name="shards",
     ),
 )
+ACTIVE_JOB = in_states(jobs.c.state, JOB_ACTIVE)
+UNLISTED = sa.and_(ACTIVE_JOB, jobs.c.expanded_at.is_(None))
+OVERDUE = sa.and_(ACTIVE_JOB, jobs.c.deadline_at.is_not(None))
+UNPUBLISHED = sa.and_(in_states(jobs.c.state, JOB_TERMINAL), jobs.c.published_at.is_(None))
 # An equal job is joined while it is active; a finished one is in nobody's way.
-_partial("uq_jobs_dedupe", jobs.c.tenant, jobs.c.dedupe_key, where=in_states(jobs.c.state, JOB_ACTIVE), unique=True)
-_partial("ix_jobs_active", jobs.c.state, jobs.c.created_at, where=in_states(jobs.c.state, JOB_ACTIVE))
+_partial("uq_jobs_dedupe", jobs.c.tenant, jobs.c.dedupe_key, where=ACTIVE_JOB, unique=True)
+_partial("uq_jobs_uid", jobs.c.uid, where=jobs.c.uid.is_not(None), unique=True)
+_partial("ix_jobs_active", jobs.c.state, jobs.c.created_at, where=ACTIVE_JOB)
+_partial("ix_jobs_unlisted", jobs.c.created_at, where=UNLISTED)
+_partial("ix_jobs_unpublished", jobs.c.finished_at, where=UNPUBLISHED)
+_partial("ix_jobs_deadline", jobs.c.deadline_at, where=OVERDUE)
 _partial("ix_jobs_expiry", jobs.c.expires_at, where=jobs.c.expires_at.is_not(None))
 sa.Index("ix_jobs_name", jobs.c.name, jobs.c.created_at)
 sa.Index("ix_jobs_created_at", jobs.c.created_at)
@@ -130,9 +142,11 @@ shards = sa.Table(
     sa.Column("attempt", sa.Integer, nullable=False),
     sa.Column("failures", sa.Integer, nullable=False),
     sa.Column("region", sa.Text, nullable=False),
+    sa.Column("tenant", SafeText(253), nullable=False),
     sa.Column("priority", sa.Integer, nullable=False),
     sa.Column("job_created_at", UtcDateTime, nullable=False),
     sa.Column("available_at", UtcDateTime, nullable=False),
+    sa.Column("queue", sa.Text),
     sa.Column("incarnation", sa.Uuid),
     sa.Column("heartbeat_at", UtcDateTime),
     sa.Column("error_class", _words(ErrorClass)),
@@ -149,17 +163,22 @@ shards = sa.Table(
 # Which shards the queries ask for, in the words of the partial indexes: other words would walk the whole table.
 QUEUED = in_states(shards.c.state, [ShardState.QUEUED])
 ACTIVE = in_states(shards.c.state, [ShardState.DISPATCHED, ShardState.RUNNING])
+# ACTIVE beside it, since Postgres does not see that one word is among two.
+RUNNING = sa.and_(ACTIVE, shards.c.state == ShardState.RUNNING)
 CLAIMABLE = sa.and_(QUEUED, sa.not_(shards.c.held))
-# In the order of a claim: over all or in one region, and in one job, where priority and creation are one value.
+# In the order of a claim: over all, in one lane (region, tenant and priority), and in one job.
 CLAIM_ORDER = (shards.c.priority.desc(), shards.c.available_at, shards.c.job_created_at, shards.c.index)
+CLAIM_ORDER_IN_LANE = (shards.c.available_at, shards.c.job_created_at, shards.c.index)
 CLAIM_ORDER_IN_JOB = (shards.c.available_at, shards.c.index)
+LANE = (shards.c.region, shards.c.tenant, shards.c.priority)
 _partial("ix_shards_claim", *CLAIM_ORDER, where=CLAIMABLE)
-_partial("ix_shards_claim_region", shards.c.region, *CLAIM_ORDER, where=CLAIMABLE)
+_partial("ix_shards_lane", *LANE, *CLAIM_ORDER_IN_LANE, where=CLAIMABLE)
 _partial("ix_shards_claim_job", shards.c.job_id, *CLAIM_ORDER_IN_JOB, where=CLAIMABLE)
 _partial("ix_shards_held", shards.c.job_id, shards.c.index, where=sa.and_(QUEUED, shards.c.held))
 for _state in (ShardState.DISPATCHED, ShardState.RUNNING, ShardState.DEAD):
     _partial(f"ix_shards_{_state.value}", shards.c.id, where=in_states(shards.c.state, [_state]))
 _partial("ix_shards_active", shards.c.job_id, where=ACTIVE)
+_partial("ix_shards_at_work", shards.c.dispatched_at, where=ACTIVE)
 
 images = sa.Table(
     "images",
@@ -205,6 +224,8 @@ workers = sa.Table(
     sa.Column("revision", SafeText(253), nullable=False),
     sa.Column("state", _words(WorkerState), nullable=False),
     sa.Column("shard_id", sa.Uuid),
+    sa.Column("images_total", sa.Integer, nullable=False),
+    sa.Column("progressed_at", UtcDateTime),
     sa.Column("heartbeat_at", UtcDateTime, nullable=False),
     sa.Column("started_at", UtcDateTime, nullable=False),
     _one_of("state", WorkerState),
@@ -236,3 +257,36 @@ _partial(
     events.c.image_index,
     where=events.c.image_index.is_not(None),
 )
+
+# Requests by plain SQL: not validated yet, so not jobs yet. A trigger on Postgres wakes the controllers.
+requests = sa.Table(
+    "requests",
+    metadata,
+    sa.Column("id", sa.Uuid, primary_key=True, server_default=new_id()),
+    sa.Column("tenant", sa.Text, nullable=False, server_default=DEFAULT_TENANT),
+    sa.Column("name", sa.Text),
+    sa.Column("spec", sa.JSON, nullable=False),
+    sa.Column("created_at", UtcDateTime, nullable=False, server_default=db_now()),
+    sa.Column("job_id", sa.Uuid),
+    sa.Column("error", SafeText()),
+    sa.Column("answered_at", UtcDateTime),
+)
+_partial("ix_requests_open", requests.c.created_at, where=requests.c.answered_at.is_(None))
+sa.Index("ix_requests_answered_at", requests.c.answered_at)
+
+# The outbox of webhooks: written with the end of the job, sent afterwards.
+deliveries = sa.Table(
+    "deliveries",
+    metadata,
+    sa.Column("id", sa.Uuid, primary_key=True),
+    sa.Column("job_id", sa.Uuid, sa.ForeignKey("jobs.id"), nullable=False),
+    sa.Column("payload", sa.JSON, nullable=False),
+    sa.Column("attempts", sa.Integer, nullable=False),
+    sa.Column("due_at", UtcDateTime),
+    sa.Column("status", sa.Integer),
+    sa.Column("error", SafeText()),
+    sa.Column("created_at", UtcDateTime, nullable=False),
+    sa.Column("delivered_at", UtcDateTime),
+)
+_partial("ix_deliveries_due", deliveries.c.due_at, where=deliveries.c.due_at.is_not(None))
+sa.Index("ix_deliveries_job", deliveries.c.job_id)

@@ -25,6 +25,7 @@ from samjobs.decisions.lifecycle import JobVerdict, job_state
 from samjobs.errors import InvalidInput
 from samjobs.names import Reason
 from samjobs.states import IMAGE_TRANSITIONS, JOB_TERMINAL, ImageState, JobState, ShardState, may_become
+from samjobs.store.deliveries import job_ended
 from samjobs.store.engine import Connection, as_row
 from samjobs.store.rows import ImageOutcome, Job, Shard, Subject
 from samjobs.store.tables import events, images, in_states, jobs, shards
@@ -110,40 +111,49 @@ def settle_job(
     *,
     counts: Mapping[str, int] | None = None,
     told_as: Reason | None = None,
+    message: str = "",
     **changes: Any,
 ) -> JobVerdict:
-    """Write a locked job's counters and wishes, and the state that follows from them.
+    """Write a locked job's counters and wishes, and the state that follows from them. Its end goes to the outbox.
 
     Args:
         job: as `lock_job` gave it.
-        why: `actor` and `at` of the event, if the state changes; its message is the verdict's.
+        why: `actor` and `at` of the event, if the state changes.
         told_as: the event's reason, where a person's act and not the verdict tells more.
+        message: in place of the verdict's, where the caller knows more.
         counts: what to add to which counter, by the names of JobCounts.
         changes: other columns to set.
     """
     added = {name: getattr(job, name) + step for name, step in (counts or {}).items() if step}
     after = replace(job, **added, **changes)
     verdict = verdict_of(after)
+    if message:
+        verdict = replace(verdict, message=message)
     values: dict[str, Any] = {"updated_at": why.at, **added, **changes}
-    if verdict.state is not job.state:
-        values |= {"state": verdict.state, "reason": verdict.reason, **_times_of(after, verdict, why.at)}
+    moved = verdict.state is not job.state
+    if moved:
+        values |= {"state": verdict.state, **_standing_of(verdict), **_times_of(after, verdict, why.at)}
+    elif verdict.state in JOB_TERMINAL:
+        values |= _standing_of(verdict)
     conn.execute(_UPDATE_JOB.values(**values), {"_id": job.id})
-    if verdict.state is not job.state:
+    if moved:
         told = Why(told_as or verdict.reason, why.actor, why.at, verdict.message)
         tell(conn, told, Subject.JOB, job.id, job.state, verdict.state)
+        if verdict.state in JOB_TERMINAL:
+            job_ended(conn, after, verdict, why.at)
     return verdict
+
+
+def _standing_of(verdict: JobVerdict) -> dict[str, Any]:
+    return {"reason": verdict.reason, "error": verdict.message if verdict.state is JobState.FAILED else None}
 
 
 def _times_of(job: Job, verdict: JobVerdict, at: datetime) -> dict[str, Any]:
     """Columns that belong to being, or no longer being, at the end."""
     if verdict.state not in JOB_TERMINAL:
-        return {"finished_at": None, "expires_at": None, "error": None}
+        return {"finished_at": None, "expires_at": None}
     ttl = job.spec.ttl_seconds_after_finished
-    return {
-        "finished_at": at,
-        "expires_at": None if ttl is None else at + timedelta(seconds=ttl),
-        "error": verdict.message if verdict.state is JobState.FAILED else None,
-    }
+    return {"finished_at": at, "expires_at": None if ttl is None else at + timedelta(seconds=ttl)}
 
 
 def tell(
@@ -172,6 +182,7 @@ _DISPATCH = (
     .values(
         state=ShardState.DISPATCHED,
         attempt=sa.bindparam("_attempt"),
+        queue=sa.bindparam("_queue"),
         dispatched_at=sa.bindparam("_at"),
         incarnation=None,
         heartbeat_at=None,
@@ -181,7 +192,10 @@ _DISPATCH = (
 
 
 def dispatch(conn: Connection, claimed: Sequence[Shard], why: Why) -> list[Shard]:
-    """Move queued shards, whose rows this transaction has locked, to dispatched with their next attempt."""
+    """Move queued shards, whose rows this transaction has locked, to dispatched with their next attempt.
+
+    `queue` is written as it stands in each: who sends messages sets it before.
+    """
     check_move(ShardState.QUEUED, ShardState.DISPATCHED)
     dispatched = [
         replace(
@@ -195,7 +209,8 @@ def dispatch(conn: Connection, claimed: Sequence[Shard], why: Why) -> list[Shard
         )
         for shard in claimed
     ]
-    conn.execute(_DISPATCH, [{"_id": shard.id, "_attempt": shard.attempt, "_at": why.at} for shard in dispatched])
+    rows = [{"_id": shard.id, "_attempt": shard.attempt, "_queue": shard.queue, "_at": why.at} for shard in dispatched]
+    conn.execute(_DISPATCH, rows)
     for_all = {
         "subject": Subject.SHARD,
         "from_state": ShardState.QUEUED,
@@ -206,8 +221,8 @@ def dispatch(conn: Connection, claimed: Sequence[Shard], why: Why) -> list[Shard
     return dispatched
 
 
-def move_shard(conn: Connection, job: Job, shard_id: UUID, attempt: int, move: Move) -> bool:
-    """Move one shard if it still is in `move.old` with `attempt`. False, and nothing written, if it is not.
+def move_shard(conn: Connection, job: Job, shard_id: UUID, attempt: int, move: Move) -> Shard | None:
+    """Move one shard if it still is in `move.old` with `attempt`. None, and nothing written, if it is not.
 
     Args:
         job: the shard's job; locked whenever the caller goes on to `settle_job`.
@@ -219,12 +234,19 @@ def move_shard(conn: Connection, job: Job, shard_id: UUID, attempt: int, move: M
     changed = conn.execute(
         shards.update()
         .where(shards.c.id == shard_id, shards.c.state == move.old, shards.c.attempt == attempt, *move.only_if)
-        .values(state=move.new, **move.values)
-    )
-    if changed.rowcount != 1:
-        return False
+        .values(**_written(move))
+        .returning(shards)
+    ).one_or_none()
+    if changed is None:
+        return None
     tell(conn, move.why, Subject.SHARD, job.id, move.old, move.new, shard_id)
-    return True
+    return as_row(Shard, changed)
+
+
+def _written(move: Move) -> dict[str, Any]:
+    """The columns of a transition. A shard that goes back has no message any more."""
+    back = {"queue": None} if move.new is ShardState.QUEUED else {}
+    return {"state": move.new, **back, **move.values}
 
 
 def move_shards(conn: Connection, job: Job, move: Move) -> int:
@@ -238,7 +260,7 @@ def move_shards(conn: Connection, job: Job, move: Move) -> int:
     # Locked first: then the rows that the event is told of are the rows that are updated.
     conn.execute(sa.select(shards.c.id).where(chosen).order_by(shards.c.id).with_for_update())
     _tell_all(conn, move.why, Subject.SHARD, move.old, move.new, {"shard_id": shards.c.id}, shards.c.job_id, chosen)
-    return conn.execute(shards.update().where(chosen).values(state=move.new, **move.values)).rowcount
+    return conn.execute(shards.update().where(chosen).values(**_written(move))).rowcount
 
 
 def _tell_all(

@@ -12,6 +12,7 @@
 import re
 from datetime import UTC, datetime
 from typing import Any
+from uuid import UUID
 
 import sqlalchemy as sa
 from sqlalchemy.engine import Dialect
@@ -58,7 +59,25 @@ def _now_postgres(element: db_now, compiler: SQLCompiler, **options: Any) -> str
 @compiles(db_now, "sqlite")
 def _now_sqlite(element: db_now, compiler: SQLCompiler, **options: Any) -> str:
     # Milliseconds are what SQLite's clock gives; the zeros make it as wide as the times that Python writes.
-    return "strftime('%Y-%m-%d %H:%M:%f000', 'now')"
+    # In brackets, so that it may also be a column's default.
+    return "(strftime('%Y-%m-%d %H:%M:%f000', 'now'))"
+
+
+class new_id(FunctionElement[UUID]):
+    """A random id as an SQL expression."""
+
+    type = sa.Uuid()
+    inherit_cache = True
+
+
+@compiles(new_id, "postgresql")
+def _new_id_postgres(element: new_id, compiler: SQLCompiler, **options: Any) -> str:
+    return "gen_random_uuid()"
+
+
+@compiles(new_id, "sqlite")
+def _new_id_sqlite(element: new_id, compiler: SQLCompiler, **options: Any) -> str:
+    return "(lower(hex(randomblob(16))))"  # as sa.Uuid keeps ids there
 
 
 class SafeText(sa.TypeDecorator[str]):

@@ -1,5 +1,6 @@
 """Worker processes as they tell of themselves. For people and for scaling; no lease depends on these rows."""
 
+from datetime import datetime, timedelta
 from typing import Any
 from uuid import UUID
 
@@ -15,7 +16,7 @@ def register(conn: Connection, incarnation: UUID, *, pool: str, region: str, nod
     """List a worker process that has just started, as loading."""
     at = now(conn)
     row = {"incarnation": incarnation, "pool": pool, "region": region, "node": node, "pid": pid}
-    nothing_yet = {"device": "", "model": "", "revision": "", "state": WorkerState.LOADING}
+    nothing_yet = {"device": "", "model": "", "revision": "", "state": WorkerState.LOADING, "images_total": 0}
     conn.execute(workers.insert(), row | nothing_yet | {"heartbeat_at": at, "started_at": at})
 
 
@@ -39,6 +40,24 @@ def _update(conn: Connection, incarnation: UUID, **values: Any) -> bool:
     return conn.execute(told).rowcount == 1
 
 
+def count_images(conn: Connection, incarnation: UUID, count: int, at: datetime) -> None:
+    """Note that a worker has committed `count` images at `at`. Nothing happens if it is no longer listed."""
+    told = {"images_total": workers.c.images_total + count, "progressed_at": at}
+    conn.execute(workers.update().where(workers.c.incarnation == incarnation).values(**told))
+
+
+def gone(conn: Connection, incarnation: UUID) -> bool:
+    """Note that a process ended in order. It stays listed until `prune`. False if it is no longer listed."""
+    return _update(conn, incarnation, state=WorkerState.GONE, shard_id=None)
+
+
+def prune(conn: Connection, *, older_than_s: float, limit: int = 1000) -> int:
+    """Take at most `limit` processes off the list of which nothing was heard for so long; how many went."""
+    silent = workers.c.heartbeat_at < now(conn) - timedelta(seconds=older_than_s)
+    old = sa.select(workers.c.incarnation).where(silent).limit(limit).with_for_update(skip_locked=True)
+    return conn.execute(workers.delete().where(workers.c.incarnation.in_(old))).rowcount
+
+
 def remove(conn: Connection, incarnation: UUID) -> None:
     """Take a process that ended off the list."""
     conn.execute(workers.delete().where(workers.c.incarnation == incarnation))
@@ -52,7 +71,17 @@ def get(conn: Connection, incarnation: UUID) -> Worker | None:
 
 def listing(conn: Connection, *, region: str | None = None) -> list[Worker]:
     """All listed worker processes, oldest first. Judge by `heartbeat_at` who is alive."""
-    query = sa.select(workers).order_by(workers.c.started_at, workers.c.incarnation)
+    return _list(conn, region)
+
+
+def alive(conn: Connection, *, within_s: float, region: str | None = None) -> list[Worker]:
+    """The processes that were heard of in the last `within_s` seconds and have not ended since, oldest first."""
+    heard = workers.c.heartbeat_at >= now(conn) - timedelta(seconds=within_s)
+    return _list(conn, region, heard, workers.c.state != WorkerState.GONE)
+
+
+def _list(conn: Connection, region: str | None, *conditions: sa.ColumnElement[bool]) -> list[Worker]:
+    query = sa.select(workers).where(*conditions).order_by(workers.c.started_at, workers.c.incarnation)
     if region is not None:
         query = query.where(workers.c.region == region)
     return [as_row(Worker, row) for row in conn.execute(query)]

@@ -70,7 +70,7 @@ def test_a_wrong_line_is_named_and_nothing_stays_queued(samjobs: Samjobs, option
     if "line" in told:
         assert str(path) in said.last
     assert said.out == ""
-    assert [(job.state, job.reason) for job in samjobs.jobs()] in ([], [("cancelled", "InvalidInput")])
+    assert [(job.state, job.reason) for job in samjobs.jobs()] in ([], [("failed", "InvalidInput")])
     assert not samjobs.out.exists()
 
 
@@ -121,7 +121,7 @@ def test_a_folder_without_images_is_refused_with_what_was_passed_over(samjobs: S
 
     assert f"no images in {samjobs.photos}" in said.last
     assert "1 not an image" in said.last
-    assert [(job.state, job.reason) for job in samjobs.jobs()] == [("cancelled", "InvalidInput")]
+    assert [(job.state, job.reason) for job in samjobs.jobs()] == [("failed", "InvalidInput")]
 
 
 def test_a_missing_folder_is_refused_by_name(samjobs: Samjobs) -> None:
@@ -152,3 +152,12 @@ def _labels(samjobs: Samjobs) -> dict[str, list[str]]:
 def _write_lines(path: Path, lines: list[dict[str, Any]]) -> Path:
     path.write_text("".join(json.dumps(line) + "\n" for line in lines))
     return path
+
+
+@pytest.mark.parametrize("name", [b"100% wool", b"50%25", b"caf\xe9"])
+def test_a_folder_of_any_name_is_found_and_written_to(samjobs: Samjobs, name: bytes) -> None:
+    samjobs.photos, samjobs.out = samjobs.root / os.fsdecode(name), samjobs.root / f"out {os.fsdecode(name)}"
+    draw_many(samjobs.photos, 1)
+    assert samjobs.process().counts == (1, 0, 0, 0)
+    assert samjobs.process().counts == (0, 1, 0, 0)
+    assert samjobs.records() == ["000.png"]

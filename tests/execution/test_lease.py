@@ -7,6 +7,7 @@ from uuid import UUID
 
 import pytest
 
+from samjobs.errors import DatabaseUnavailable
 from samjobs.execution.lease import Lease
 from samjobs.store import Store, jobs, shards
 from samjobs.store.rows import LeaseAnswer, Shard
@@ -68,6 +69,16 @@ def test_it_is_lost_by_its_own_clock_while_the_database_does_not_answer(store: S
         until(lease.held, "the lease is held again")
 
 
+def test_a_suspended_one_is_lost_by_that_clock_too(store: Store, shard: Shard) -> None:
+    with _lease(store, shard) as lease:
+        with store.begin() as conn:
+            jobs.set_suspend(conn, shard.job_id, True, actor="me")
+        until(lambda: lease.answer is LeaseAnswer.SUSPENDED, "it is suspended")
+        with store.begin() as conn:
+            shards.heartbeat(conn, shard.id, shard.attempt, ME)
+            until(lambda: not lease.held(), "the lease is lost")
+
+
 def test_what_a_refused_write_told_stands(store: Store, shard: Shard) -> None:
     with _lease(store, shard) as lease:
         lease.lose()
@@ -86,6 +97,27 @@ def test_it_runs_out_when_nothing_is_finished_for_the_stall_time(
     assert "no image finished" in caplog.text
 
 
+def test_a_stall_is_told_to_whoever_can_restart_this_process(store: Store, shard: Shard) -> None:
+    told: list[str] = []
+    with Lease(store, shard, ME, stale_s=STALE_S, stall_s=STALE_S, beat_s=STALE_S / 3, tell_stall=told.append) as lease:
+        lease.progressed()
+        until(lambda: told != [], "the stall is told")
+    assert str(shard.id) in told[0]
+
+
+def test_an_outage_is_told_once(store: Store, shard: Shard, caplog: pytest.LogCaptureFixture) -> None:
+    asked: list[None] = []
+
+    class Away(Lease):
+        def _renew(self) -> LeaseAnswer:
+            asked.append(None)
+            raise DatabaseUnavailable("the database is away")
+
+    with Away(store, shard, ME, stale_s=STALE_S, stall_s=LONG, beat_s=0.01):
+        until(lambda: len(asked) > 2, "it was tried again")
+    assert caplog.text.count("the database is away") == 1
+
+
 def test_until_work_has_begun_it_is_renewed_for_any_time(
     store: Store, shard: Shard, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -97,7 +129,7 @@ def test_until_work_has_begun_it_is_renewed_for_any_time(
 
 
 def _lease(store: Store, shard: Shard, stall_s: float = LONG) -> Lease:
-    return Lease(store, shard, ME, stale_s=STALE_S, stall_s=stall_s)
+    return Lease(store, shard, ME, stale_s=STALE_S, stall_s=stall_s, beat_s=STALE_S / 3)
 
 
 def _beat(store: Store, job_id: UUID) -> datetime:

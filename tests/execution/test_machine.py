@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from samjobs.errors import InvalidInput
-from samjobs.execution.machine import Engines, access_for
+from samjobs.execution.machine import Engines, access_for, wanted_by
 from tests.execution.builders import settings, spec
 
 
@@ -17,6 +17,16 @@ def test_jobs_that_ask_for_the_same_engine_get_the_one_that_is_loaded(tmp_path: 
         with pytest.raises(InvalidInput, match="no weights"):
             engines(spec(tmp_path, model="some/model"))
         assert engines(spec(tmp_path)) is not first, "one at a time: the first one was given back for the other"
+
+
+def test_what_a_job_leaves_open_is_what_is_set() -> None:
+    own = settings(sam3_model="some/model", sam3_revision="0123abc")
+
+    assert str(wanted_by(own, "sam3")) == "sam3 some/model@0123abc"
+    assert wanted_by(own, "sam3", "some/model", "0123abc") == wanted_by(own, "sam3")
+    assert str(wanted_by(own, "sam3", "other/model")) == "sam3 other/model", "the revision is of no other model"
+    assert str(wanted_by(own, "sam3", None, "4567def")) == "sam3 some/model@4567def"
+    assert str(wanted_by(own, "opencv")) == "opencv"
 
 
 def test_hosts_and_networks_that_are_allowed_are_told_apart() -> None:

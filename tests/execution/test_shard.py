@@ -1,14 +1,17 @@
 """How one shard ends, by what happens while it runs."""
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
+from datetime import datetime
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from uuid import UUID
 
+import psycopg
 import pytest
 
-from samjobs.errors import DeviceFault, ModelUnavailable, OutputUnwritable
+from samjobs.errors import DeviceFault, EngineUnfit, ModelUnavailable, OutputUnwritable
 from samjobs.execution.shard import End, Host, run_shard
 from samjobs.inputs import NewImage
 from samjobs.segmentation.engines.opencv import OpenCVEngine
@@ -17,9 +20,9 @@ from samjobs.segmentation.work import Outcome
 from samjobs.spec import JobSpec, Prompts, RetryPolicy, TextPrompt
 from samjobs.states import ShardState
 from samjobs.storage import Access, Storage
-from samjobs.store import Store, jobs
+from samjobs.store import Store, connect, jobs, now, workers
 from samjobs.store.rows import Shard
-from tests.execution.builders import Interrupted, draw, image_rows, job, job_of, settings, spec, states, until
+from tests.execution.builders import Interrupted, draw, events, image_rows, job, job_of, settings, spec, states, until
 from tests.store.builders import ME, read, running, shard_of
 
 
@@ -159,6 +162,30 @@ def test_an_engine_that_cannot_be_loaded_gives_the_shard_back_uncharged_with_the
     assert (told.reason, told.message) == ("WorkerFault", "no weights: set SAMJOBS_SAM3_MODEL")
 
 
+def test_an_engine_that_only_this_job_wants_is_charged_to_it(store: Store, tmp_path: Path) -> None:
+    job_id = job(store, tmp_path, 1)
+
+    def unfit(spec: JobSpec) -> OpenCVEngine:
+        raise EngineUnfit("engine sam3 some/model cannot be loaded here")
+
+    assert _run(store, job_id, engine_for=unfit) is End.RETRY
+
+    shard = shard_of(store, job_id)
+    assert (shard.state, shard.failures) == (ShardState.QUEUED, 1)
+    assert shard.error == "engine sam3 some/model cannot be loaded here"
+    assert events(store, job_id)[-1] == "EngineUnfit"
+
+
+def test_an_engine_that_cannot_be_had_anywhere_is_dead_in_the_end(store: Store, tmp_path: Path) -> None:
+    job_id = job(store, tmp_path, 1, retry_policy=RetryPolicy(max_attempts=1))
+
+    def unfit(spec: JobSpec) -> OpenCVEngine:
+        raise EngineUnfit("engine sam3 some/model cannot be loaded here")
+
+    assert _run(store, job_id, engine_for=unfit) is End.DEAD
+    assert shard_of(store, job_id).state is ShardState.DEAD
+
+
 def test_a_phrase_that_the_engine_cannot_take_kills_the_shard_and_touches_no_image(
     store: Store, tmp_path: Path
 ) -> None:
@@ -186,6 +213,90 @@ def test_an_output_that_cannot_be_written_charges_nothing_and_fails_no_image(sto
     shard = shard_of(store, job_id)
     assert (shard.state, shard.failures) == (ShardState.QUEUED, 0)
     assert states(store, job_id) == ["pending", "pending"]
+
+
+def test_a_shard_whose_results_cannot_be_written_is_left_alone_for_a_while(store: Store, tmp_path: Path) -> None:
+    job_id = job(store, tmp_path, 2)
+    (tmp_path / "out").write_text("a file")
+
+    with pytest.raises(OutputUnwritable):
+        _run(store, job_id, critical_pause_s=1000)
+
+    with store.read() as conn:
+        assert 900 < (shard_of(store, job_id).available_at - now(conn)).total_seconds() <= 1000
+
+
+def test_a_fault_of_the_device_ends_the_run_though_the_lease_is_lost(store: Store, tmp_path: Path) -> None:
+    """Else the next shard would meet it, and be charged for it."""
+    job_id = job(store, tmp_path, 2)
+
+    def cancelled_then_broken() -> None:
+        with store.begin() as conn:
+            workers.register(conn, ME, pool="", region="", node="", pid=1)
+            jobs.cancel(conn, job_id, actor="a person")
+        beats: set[datetime] = set()
+
+        def heard() -> int:
+            beats.add(_beat(store))
+            return len(beats)
+
+        # At the third one the second is over, which began after the cancel.
+        until(lambda: heard() > 3, "the loss is learnt")
+        raise DeviceFault("the device fell off the bus")
+
+    with pytest.raises(DeviceFault):
+        _run(store, job_id, Interrupted(1, cancelled_then_broken), stale_job_timeout_seconds=0.3)
+
+    assert shard_of(store, job_id).state is ShardState.CANCELLED
+
+
+@contextmanager
+def _away(url: str) -> Iterator[Callable[[], None]]:
+    """A database that accepts no connection and has dropped those that it had, once the function is called."""
+    server, _, name = url.rpartition("/")
+    with psycopg.connect(f"{server}/postgres", autocommit=True) as admin:
+
+        def leave() -> None:
+            admin.execute(f"ALTER DATABASE {name} ALLOW_CONNECTIONS false".encode())
+            admin.execute("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = %s", [name])
+
+        yield leave
+        admin.execute(f"ALTER DATABASE {name} ALLOW_CONNECTIONS true".encode())
+
+
+def test_while_the_database_is_away_work_goes_on_and_nothing_is_done_again(postgres_url: str, tmp_path: Path) -> None:
+    with closing(connect(postgres_url)) as store:
+        job_id = job(store, tmp_path, 4)
+        last = tmp_path / "out" / "records" / "03.png.json"
+
+        def come_back_at_the_last_one() -> None:
+            with _away(postgres_url) as leave:
+                leave()
+                away.set()
+                until(last.exists, "the last picture is done while the database is away")
+
+        away = threading.Event()
+        outage = threading.Thread(target=come_back_at_the_last_one)
+
+        def begins() -> None:
+            outage.start()
+            away.wait()
+
+        assert _run(store, job_id, Interrupted(2, begins)) is End.FINISHED
+        outage.join()
+        assert states(store, job_id) == ["done"] * 4
+        assert shard_of(store, job_id).failures == 0
+
+
+def test_a_database_that_is_away_for_longer_than_the_lease_has_charged_nobody(
+    postgres_url: str, tmp_path: Path
+) -> None:
+    with closing(connect(postgres_url)) as store:
+        job_id = job(store, tmp_path, 2)
+        with _away(postgres_url) as leave:
+            assert _run(store, job_id, Interrupted(2, leave), stale_job_timeout_seconds=0.5) is End.LOST
+        shard = shard_of(store, job_id)
+        assert (shard.state, shard.failures) == (ShardState.RUNNING, 0), "left to whoever looks after lost leases"
 
 
 @pytest.fixture
@@ -234,6 +345,12 @@ def test_at_the_last_attempt_a_transient_error_fails_its_image_alone(
     assert shard_of(store, job_id).state is ShardState.SUCCEEDED
 
 
+def _beat(store: Store) -> datetime:
+    with store.read() as conn:
+        (me,) = workers.listing(conn)
+    return me.heartbeat_at
+
+
 def _partly_remote(store: Store, root: Path, server: str, **changes: object) -> UUID:
     items = [NewImage("far.png", f"{server}/far.png"), NewImage("near.png", str(draw(root / "photos" / "near.png")))]
     return job_of(store, spec(root, **changes), items)
@@ -247,13 +364,14 @@ def _run(  # type: ignore[no-untyped-def]
     engine_for=None,
     watch=None,
     allowance=None,
+    critical_pause_s: float = 0.0,
     **changes: object,
 ) -> End:
     """Claim the job's next shard and run it here."""
     shard: Shard = running(store, job_id)
     with Storage(Access(hosts=("127.0.0.1",), retries=0)) as storage:
         return run_shard(
-            Host(store, storage, settings(**changes), ME),
+            Host(store, storage, settings(**changes), ME, critical_pause_s=critical_pause_s),
             shard,
             read(store, job_id).spec,
             engine_for or (lambda spec: engine or OpenCVEngine()),

@@ -8,34 +8,52 @@ import json
 import re
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
+from datetime import UTC, datetime
 from typing import Any
 from uuid import uuid4
 
 import pytest
 import sqlalchemy as sa
 
+from samjobs.decisions.dispatch import Limits
 from samjobs.names import Reason
 from samjobs.states import ImageState, JobState, ShardState
-from samjobs.store import Connection, Store, connect, images, jobs, migrate, shards, views
+from samjobs.store import (
+    Connection,
+    Store,
+    connect,
+    deliveries,
+    images,
+    jobs,
+    migrate,
+    now,
+    requests,
+    shards,
+    views,
+)
 from samjobs.store.rows import Shard
+from samjobs.store.tables import deliveries as delivery_rows
 from samjobs.store.tables import events as event_rows
 from samjobs.store.tables import images as image_rows
 from samjobs.store.tables import jobs as job_rows
 from samjobs.store.tables import name_hash
+from samjobs.store.tables import requests as request_rows
 from samjobs.store.tables import shards as shard_rows
 from tests.postgres import database
-from tests.store.builders import ME, claim, job, outcomes, running
+from tests.store.builders import ME, claim, job, new_images, outcomes, running, spec
 
 FINISHED = 5_000
+LONG_AGO = datetime(2024, 1, 1, tzinfo=UTC)
+LIMITS = Limits(region_concurrency=10, dispatch_window=2)
 MOST_PAGES = 60  # of 8 kB, over all statements of a function; the finished rows fill several hundred
 Sent = list[tuple[str, Any]]
 
 CASES: dict[str, Callable[[Connection, Shard], object]] = {
     "claim of any shard": lambda conn, shard: shards.claim(conn, limit=1),
-    "claim in a region": lambda conn, shard: shards.claim(conn, limit=1, region="default"),
     "claim in a job": lambda conn, shard: shards.claim(conn, limit=1, job_id=shard.job_id),
     "heartbeat": lambda conn, shard: shards.heartbeat(conn, shard.id, shard.attempt, ME),
     "record": lambda conn, shard: shards.record(conn, shard.id, shard.attempt, outcomes(shard)),
+    "finish": lambda conn, shard: shards.finish(conn, shard.id, shard.attempt, outcomes(shard)),
     "release": lambda conn, shard: shards.release(conn, shard.id, shard.attempt, reason=Reason.DRAINED),
     "next due time": lambda conn, shard: shards.next_due_at(conn, shard.job_id),
     "abandoned shards": lambda conn, shard: shards.abandoned(conn, older_than_s=60),
@@ -45,17 +63,42 @@ CASES: dict[str, Callable[[Connection, Shard], object]] = {
     "failed images": lambda conn, shard: images.failed(conn, shard.job_id),
     "history of a photo": lambda conn, shard: images.history(conn, "0001.jpg"),
     "prune": lambda conn, shard: jobs.prune_finished(conn),
+    "jobs past their deadline": lambda conn, shard: jobs.overdue(conn),
+    "silent jobs": lambda conn, shard: jobs.silent(conn, timeout_s=0),
+    "jobs to list": lambda conn, shard: jobs.to_list(conn, stale_s=60),
+    "jobs to publish": lambda conn, shard: jobs.to_publish(conn, stale_s=60),
+    "keep": lambda conn, shard: jobs.keep(conn, shard.job_id, ME, stale_s=60),
+    "dead shards": lambda conn, shard: shards.dead(conn),
+    "dead shards of a tenant": lambda conn, shard: shards.dead(conn, tenant="lab"),
+    "purge": lambda conn, shard: jobs.purge_dead(conn, shard.job_id, actor="ada"),
+    "open requests": lambda conn, shard: requests.pending(conn, limit=10),
+    "old requests": lambda conn, shard: requests.prune(conn, older_than_s=60),
+    "due deliveries": lambda conn, shard: deliveries.take(conn, limit=10, lease_s=60),
+    "next due delivery": lambda conn, shard: deliveries.next_due_at(conn),
+    "lanes": lambda conn, shard: shards.lanes(conn, at=now(conn), per_lane=10),
+    "claim in a lane": lambda conn, shard: _claim_in_a_lane(conn),
+    "dispatched shards": lambda conn, shard: shards.dispatched(conn),
+    "shards that stand": lambda conn, shard: shards.standing(conn, [(shard.id, shard.attempt)]),
+    "shards that wait in queues": lambda conn, shard: shards.waiting_in(conn, "default", ["samjobs:retry"]),
+    "what a pass decides from": lambda conn, shard: views.dispatch_view(conn, LIMITS, alive_within_s=60),
+    "why a job waits": lambda conn, shard: views.waiting_view(conn, shard.job_id, LIMITS, alive_within_s=60),
+    "the queue by region": lambda conn, shard: views.regions(conn),
     "queue status": lambda conn, shard: views.queue_status(conn),
     "active jobs": lambda conn, shard: jobs.list_jobs(conn, active_only=True),
     "find by id": lambda conn, shard: jobs.find(conn, shard.job_id.hex[:8]),
 }
 
 
+def _claim_in_a_lane(conn: Connection) -> None:
+    (lane,) = shards.lanes(conn, at=now(conn), per_lane=10)
+    shards.claim_lane(conn, lane, limit=10, at=now(conn), queue_for=lambda _: "samjobs:region:default")
+
+
 @pytest.mark.parametrize("case", CASES)
 def test_no_cost_grows_with_finished_rows(busy: tuple[Store, Shard], case: str) -> None:
     store, shard = busy
     with _undone(store) as conn:
-        statements = [one for one in _sent_by(conn, shard, case) if re.match("SELECT|UPDATE|DELETE", one[0])]
+        statements = [one for one in _sent_by(conn, shard, case) if re.match("SELECT|UPDATE|DELETE|WITH", one[0])]
         assert statements
         if store.is_sqlite:
             for statement, parameters in statements:
@@ -68,7 +111,7 @@ def test_no_cost_grows_with_finished_rows(busy: tuple[Store, Shard], case: str) 
     ("which", "index"),
     [
         ("claim of any shard", "ix_shards_claim"),
-        ("claim in a region", "ix_shards_claim_region"),
+        ("claim in a lane", "ix_shards_lane"),
         ("claim in a job", "ix_shards_claim_job"),
     ],
 )
@@ -77,11 +120,32 @@ def test_a_claim_walks_its_own_index_in_order_and_sorts_nothing(
 ) -> None:
     store, shard = busy
     with _undone(store) as conn:
-        ((statement, parameters),) = [one for one in _sent_by(conn, shard, which) if "available_at <=" in one[0]]
+        claims = [one for one in _sent_by(conn, shard, which) if re.match("SELECT .* available_at <=", one[0], re.S)]
+        ((statement, parameters),) = claims
         plan = str(_explain(conn, statement, parameters))
     assert re.search(rf"\b{index}\b", plan)
     assert "Sort" not in plan
     assert "TEMP B-TREE" not in plan
+
+
+def test_what_a_large_job_has_already_is_looked_up_name_by_name(postgres_url: str) -> None:
+    """Also before the server has counted the table's rows for the first time."""
+    store = connect(postgres_url)
+    with store.begin() as conn:
+        job_id = jobs.submit(conn, spec()).job_id
+        jobs.keep(conn, job_id, ME, stale_s=60)
+        jobs.add_images(conn, job_id, new_images(1), keeper=ME)
+        row = dict(conn.execute(image_rows.select()).one()._mapping)
+        conn.execute(image_rows.insert(), [row | _finished_image(10_000 + n) for n in range(8 * FINISHED)])
+    new = new_images(1000, first=1)
+    with _undone(store) as conn:
+        sent = _statements(conn, lambda: jobs.add_images(conn, job_id, new, keeper=ME))
+        ((statement, parameters),) = [one for one in sent if re.match(r"SELECT \S+\.key,", one[0])]
+        assert _pages(conn, statement, parameters) < 5 * len(new)
+        plan = str(_explain(conn, statement, parameters))
+    assert "uq_images_key" in plan
+    assert "pk_images" not in plan
+    store.close()
 
 
 class _Undo(Exception):
@@ -118,6 +182,10 @@ def _fill(store: Store) -> Shard:
         _copy(conn, shard_rows, shard_rows.c.job_id == over, FINISHED, _finished_shard)
         _copy(conn, image_rows, image_rows.c.job_id == over, FINISHED, _finished_image)
         _copy(conn, event_rows, event_rows.c.job_id == over, FINISHED, lambda n: {"id": 10_000 + n})
+        at = now(conn)
+        sent = {"job_id": over, "payload": {"type": "job.finished"}, "attempts": 1, "created_at": at}
+        conn.execute(delivery_rows.insert(), [sent | {"id": uuid4(), "delivered_at": at} for _ in range(FINISHED)])
+        conn.execute(request_rows.insert(), [{"spec": {}, "answered_at": at} for _ in range(FINISHED)])
     if not store.is_sqlite:
         with store.begin() as conn:
             conn.exec_driver_sql("ANALYZE")
@@ -136,7 +204,8 @@ def _copy(
 
 
 def _finished_job(n: int) -> dict[str, Any]:
-    return {"id": uuid4(), "dedupe_key": None, "state": JobState.SUCCEEDED}
+    # Some were never published, and will not be any more.
+    return {"id": uuid4(), "dedupe_key": None, "state": JobState.SUCCEEDED, "finished_at": LONG_AGO}
 
 
 def _finished_shard(n: int) -> dict[str, Any]:
@@ -150,13 +219,17 @@ def _finished_image(n: int) -> dict[str, Any]:
 
 
 def _sent_by(conn: Connection, shard: Shard, case: str) -> Sent:
+    return _statements(conn, lambda: CASES[case](conn, shard))
+
+
+def _statements(conn: Connection, act: Callable[[], object]) -> Sent:
     sent: Sent = []
 
     def note(_conn: Any, _cursor: Any, statement: str, parameters: Any, _context: Any, executemany: bool) -> None:
         sent.append((statement, parameters[0] if executemany else parameters))
 
     sa.event.listen(conn, "before_cursor_execute", note)
-    CASES[case](conn, shard)
+    act()
     sa.event.remove(conn, "before_cursor_execute", note)
     return sent
 
@@ -169,10 +242,14 @@ def _explain(conn: Connection, statement: str, parameters: Any) -> Any:
     return found if isinstance(found, list) else json.loads(found)
 
 
+# Not rows of a table, or one row per process.
+_SMALL = ("SCAN CONSTANT", "SCAN anon", "SCAN heads", "SCAN workers")
+
+
 def _walks_partial_indexes_only(conn: Connection, statement: str, parameters: Any) -> None:
     """A SCAN in SQLite's plan is a walk over a whole index or table: only what holds nothing finished may be."""
     for step in _explain(conn, statement, parameters):
-        if step.startswith("SCAN") and not step.startswith(("SCAN CONSTANT", "SCAN anon")):
+        if step.startswith("SCAN") and not step.startswith(_SMALL):
             index = re.search(r"INDEX (\w+)", step)
             assert index is not None, f"{step}: {statement}"
             sql = conn.execute(

@@ -12,7 +12,7 @@ from samjobs.names import Reason
 from samjobs.spec import FailurePolicy
 from samjobs.states import ImageState, JobState, ShardState
 from samjobs.store import Store, jobs, now, shards
-from samjobs.store.rows import LeaseAnswer, Subject
+from samjobs.store.rows import LeaseAnswer, Subject, Submitted
 from tests.store.builders import DEAD, ME, claim, job, new_images, outcomes, read, run, running, shard_of, spec
 
 
@@ -66,6 +66,20 @@ def test_of_equal_jobs_submitted_at_once_exactly_one_is_created(store: Store) ->
     assert sum(created for _, created in answers) == 1
 
 
+def test_a_job_is_submitted_once_under_an_id_and_once_for_a_samjob(store: Store) -> None:
+    given, uid = uuid4(), uuid4()
+    with store.begin() as conn:
+        first = jobs.submit(conn, spec(), job_id=given, uid=uid)
+        # Another spec, and without dedupe: it is who asks that counts.
+        assert jobs.submit(conn, spec(dedupe=False), job_id=given) == Submitted(given, created=False)
+        assert jobs.submit(conn, spec(dedupe=False), uid=uid) == Submitted(given, created=False)
+        jobs.cancel(conn, given, actor="ada")
+        assert jobs.submit(conn, spec(), uid=uid) == Submitted(given, created=False)
+        assert jobs.submit(conn, spec(dedupe=False)).created
+    assert first == Submitted(given, created=True)
+    assert read(store, given).uid == uid
+
+
 def test_a_job_is_found_by_the_start_of_its_id_and_by_its_name(store: Store) -> None:
     older, newer = job(store, name="cells"), job(store, name="cells")
     with store.read() as conn:
@@ -81,7 +95,7 @@ def test_a_job_is_found_by_the_start_of_its_id_and_by_its_name(store: Store) -> 
 
 
 def test_jobs_are_listed_newest_first_in_pages(store: Store) -> None:
-    ids = [job(store, tenant="lab" if n % 2 else "shop") for n in range(4)]
+    ids = [job(store, tenant="lab" if n % 2 else "shop", region="us" if n else "eu") for n in range(4)]
     with store.begin() as conn:
         jobs.cancel(conn, ids[3], actor="ada")
     with store.read() as conn:
@@ -90,6 +104,9 @@ def test_jobs_are_listed_newest_first_in_pages(store: Store) -> None:
         assert {found.id for found in page} | {found.id for found in rest} == set(ids)
         assert [found.created_at for found in page] == sorted((f.created_at for f in page), reverse=True)
         assert {found.id for found in jobs.list_jobs(conn, tenant="lab")} == {ids[1], ids[3]}
+        assert [found.id for found in jobs.list_jobs(conn, state=JobState.CANCELLED)] == [ids[3]]
+        assert {found.id for found in jobs.list_jobs(conn, state=JobState.QUEUED)} == set(ids[:3])
+        assert [found.id for found in jobs.list_jobs(conn, region="eu")] == [ids[0]]
         assert {found.id for found in jobs.list_jobs(conn, active_only=True)} == set(ids[:3])
 
 

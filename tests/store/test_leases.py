@@ -73,12 +73,13 @@ def test_a_worker_heard_of_again_after_the_listing_keeps_its_shard(store: Store)
     assert shard_of(store, shard.job_id).state is ShardState.RUNNING
 
 
-def test_a_dispatched_shard_that_nobody_started_goes_back_uncharged(store: Store) -> None:
+def test_a_dispatched_shard_that_nobody_started_has_no_lease_to_lose_and_goes_back_uncharged(store: Store) -> None:
     job_id = job(store, 2)
     claim(store)
     _make_older(store, 100)
     with store.begin() as conn:
-        (found,) = shards.abandoned(conn, older_than_s=60)
+        assert shards.abandoned(conn, older_than_s=60) == []
+        (found,) = shards.at_work(conn)
         assert shards.reclaim(conn, found, DEAD)
         event = jobs.events(conn, job_id)[-1]
     back = shard_of(store, job_id)
@@ -98,8 +99,7 @@ def test_who_is_at_work_need_not_have_been_so_for_any_time(store: Store) -> None
 
 def test_pages_go_on_behind_rows_that_stay(store: Store) -> None:
     job(store, 14)
-    claim(store, limit=3)
-    for shard in claim(store, limit=4):
+    for shard in claim(store, limit=7):
         with store.begin() as conn:
             shards.start(conn, shard.id, shard.attempt, ME)
     _make_older(store, 100)

@@ -2,11 +2,12 @@
 
 import sqlite3
 from pathlib import Path
+from uuid import uuid4
 
 import pytest
 
 from samjobs.errors import InvalidInput
-from samjobs.store import connect, migrate
+from samjobs.store import connect, migrate, workers
 from samjobs.store.local import refuse_network_file_system
 
 MOUNTS = r"""
@@ -82,9 +83,7 @@ def test_a_reader_sees_one_snapshot_while_others_write(sqlite_url: str) -> None:
     with store.read() as reader:
         assert reader.exec_driver_sql(count).scalar_one() == 0
         with store.begin() as writer:
-            writer.exec_driver_sql(
-                "INSERT INTO workers VALUES ('a', '', '', '', 1, '', '', '', 'ready', NULL, '2031-01-01', '2031-01-01')"
-            )
+            workers.register(writer, uuid4(), pool="local", region="eu", node="laptop", pid=1)
         assert reader.exec_driver_sql(count).scalar_one() == 0
     with store.read() as reader:
         assert reader.exec_driver_sql(count).scalar_one() == 1

@@ -2,19 +2,22 @@
 
 from dataclasses import replace
 from datetime import timedelta
+from typing import Any
 from uuid import uuid4
 
 import pytest
+import sqlalchemy as sa
 
 from samjobs.decisions.retry import Verdict, after_failure
 from samjobs.errors import ErrorClass
 from samjobs.names import Reason
 from samjobs.spec import RetryPolicy
-from samjobs.states import ImageState, ShardState
+from samjobs.states import ImageState, JobState, ShardState
 from samjobs.store import Store, images, jobs, now, shards
 from samjobs.store.rows import ImageOutcome, LeaseAnswer
+from samjobs.store.tables import shards as shard_rows
 from samjobs.store.transitions import IllegalTransition
-from tests.store.builders import DEAD, ME, REQUEUE, claim, job, outcomes, read, running, shard_of
+from tests.store.builders import DEAD, ME, REQUEUE, claim, job, outcomes, read, run, running, shard_of
 
 HOSTILE = "NUL \x00, lone \udcff, ملف 🌋, line\nbreak"
 
@@ -74,6 +77,76 @@ def test_a_shard_with_pending_images_may_not_succeed(store: Store) -> None:
     shard = running(store, job(store, 2))
     with pytest.raises(IllegalTransition, match="2 of its images"), store.begin() as conn:
         shards.finish(conn, shard.id, shard.attempt)
+
+
+def test_the_last_images_may_be_recorded_with_the_end(store: Store) -> None:
+    job_id = job(store, 3, shard_size=3)
+    shard = running(store, job_id)
+    failed, *done = outcomes(shard, ImageState.FAILED)[:1] + outcomes(shard)[1:]
+    with store.begin() as conn:
+        assert shards.record(conn, shard.id, shard.attempt, [failed])
+        # What is recorded already stays as it is, and what is no image of the shard is passed over.
+        strangers = [replace(done[0], index=7)]
+        assert shards.finish(conn, shard.id, shard.attempt, [replace(failed, state=ImageState.DONE), *done, *strangers])
+    assert shard_of(store, job_id).state is ShardState.SUCCEEDED
+    assert shard_of(store, job_id).images_done == 3
+    ended = read(store, job_id)
+    assert (ended.state, ended.images_failed, ended.images_done) == (JobState.SUCCEEDED, 1, 2)
+    assert ended.alive_at == ended.finished_at
+    with store.read() as conn:
+        assert [image.state.value for image in images.iterate(conn, job_id)] == ["failed", "done", "done"]
+
+
+def test_an_image_told_twice_in_one_go_counts_once(store: Store) -> None:
+    shard = running(store, job(store, 2))
+    with store.begin() as conn:
+        assert shards.finish(conn, shard.id, shard.attempt, outcomes(shard) * 2)
+    assert read(store, shard.job_id).images_done == 2
+
+
+def test_an_end_whose_images_are_not_all_told_records_none(store: Store) -> None:
+    shard = running(store, job(store, 2))
+    with pytest.raises(IllegalTransition, match="1 of its images"), store.begin() as conn:
+        shards.finish(conn, shard.id, shard.attempt, outcomes(shard)[:1])
+    assert read(store, shard.job_id).images_done == 0
+
+
+def test_a_shard_that_goes_back_has_no_message_any_more(store: Store) -> None:
+    job_id = job(store, 12)
+    started, waiting, failed = claim(store, limit=3)
+    with store.begin() as conn:
+        conn.execute(shard_rows.update().values(queue="samjobs:region:eu"))
+        for shard in (started, failed):
+            begun = shards.start(conn, shard.id, shard.attempt, ME)
+            assert begun is not None
+            assert begun.queue == "samjobs:region:eu"
+        shards.release(conn, started.id, started.attempt, reason=Reason.DRAINED)
+        shards.release(conn, waiting.id, waiting.attempt, reason=Reason.MESSAGE_LOST)
+        shards.fail(conn, failed.id, failed.attempt, REQUEUE, error_class=ErrorClass.TRANSIENT, error="503")
+    assert [shard_of(store, job_id, index).queue for index in range(3)] == [None] * 3
+    with store.begin() as conn:
+        claimed = [shards.claim(conn, limit=1, job_id=job_id)[0]]
+        conn.execute(shard_rows.update().values(queue="samjobs:region:eu"))
+        jobs.set_suspend(conn, job_id, True, actor="ada")
+    assert shard_of(store, job_id, claimed[0].index).queue is None
+
+
+def test_a_shard_without_trouble_costs_few_statements(store: Store) -> None:
+    job_id = job(store, 8, shard_size=2)
+    run(store, job_id)
+    (claimed,) = claim(store, job_id=job_id)
+    sent: list[str] = []
+
+    def note(_conn: Any, _cursor: Any, statement: str, *_: Any) -> None:
+        if not statement.startswith("BEGIN"):
+            sent.append(statement)
+
+    sa.event.listen(store.engine, "before_cursor_execute", note)
+    with store.begin() as conn:
+        assert shards.start(conn, claimed.id, claimed.attempt, ME)
+    with store.begin() as conn:
+        assert shards.finish(conn, claimed.id, claimed.attempt, outcomes(claimed))
+    assert len(sent) <= 4 + 8, sent
 
 
 def test_a_released_shard_is_not_charged_and_goes_on_where_it_was(store: Store) -> None:

@@ -32,12 +32,11 @@ def test_claims_go_by_priority_then_by_waiting_time_then_by_age_of_the_job_then_
     assert order == [(high, 0), (high, 1), (first, 1), (second, 0), (second, 1), (first, 0), (low, 0), (low, 1)]
 
 
-def test_a_claim_may_ask_for_one_job_or_one_region(store: Store) -> None:
-    here, there = job(store, 2, region="eu"), job(store, 2, region="us", priority=9)
-    assert claim(store, region="asia") == []
-    assert [shard.job_id for shard in claim(store, limit=9, region="eu")] == [here]
-    assert claim(store, limit=9, job_id=there, region="eu") == []
-    assert [shard.job_id for shard in claim(store, limit=9, job_id=there)] == [there]
+def test_a_claim_may_ask_for_one_job(store: Store) -> None:
+    here, there = job(store, 2), job(store, 2, priority=9)
+    assert [shard.job_id for shard in claim(store, limit=9, job_id=here)] == [here]
+    assert claim(store, limit=9, job_id=here) == []
+    assert [shard.job_id for shard in claim(store, limit=9)] == [there]
 
 
 def test_a_job_waits_for_its_not_before(store: Store) -> None:

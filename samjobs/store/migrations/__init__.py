@@ -12,7 +12,7 @@ from samjobs.errors import SchemaMismatch
 from samjobs.store.engine import Connection, Store
 
 # The newest revision under versions/; a test compares the two.
-HEAD = "0001"
+HEAD = "0002"
 _VERSIONS = sa.table("alembic_version", sa.column("version_num"))
 # Any number that no other program on the same database locks by: "samj" in ASCII.
 _ADVISORY_LOCK = 0x73616D6A
@@ -47,7 +47,8 @@ def check_schema(store: Store) -> None:
     if found != HEAD:
         raise SchemaMismatch(
             f"database {store.name} has schema revision {found or 'none'}, this samjobs needs {HEAD}:"
-            " migrate it (a SQLite file is migrated by any `samjobs process`), or use the samjobs that fits it"
+            " migrate it by `samjobs migrate` (any `samjobs process` migrates a SQLite file), or use the samjobs that"
+            " fits it"
         )
 
 

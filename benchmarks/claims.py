@@ -1,0 +1,228 @@
+"""What does it cost to take the next shard, and does that grow with what is finished, what waits, who holds a
+transaction open, or how many share the queue?
+
+One claim is what a controller does for one shard: look at the queue, decide, take the row, commit. `look ms` is its
+first part, `claim ms` the whole; medians of many, one after the other, each shard finished before the next is taken.
+"""
+
+import statistics
+import time
+from collections.abc import Iterable, Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from typing import Any
+from uuid import UUID
+
+import sqlalchemy as sa
+
+from benchmarks.report import Section, main
+from samjobs.decisions.dispatch import Limits, plan
+from samjobs.names import queue_of
+from samjobs.spec import Images, JobSpec, Output, Prompts, TextPrompt
+from samjobs.states import ShardState
+from samjobs.store import Store, connect, jobs, views
+from samjobs.store.lanes import Heads, claim_lane
+from samjobs.store.tables import shards
+from tests import postgres
+
+REGION = "us"
+ONE = Limits(region_concurrency=1, dispatch_window=1)
+
+_FILL = sa.text(
+    """
+    INSERT INTO shards (id, job_id, index, first_index, images_total, images_done, state, held, attempt, failures,
+                        region, tenant, priority, job_created_at, available_at, created_at, dispatched_at, finished_at)
+    SELECT gen_random_uuid(), jobs.id, jobs.shards_total + n, jobs.shards_total + n, 1, :done, :state, false, :done, 0,
+           jobs.region, jobs.tenant, jobs.priority, jobs.created_at, jobs.created_at, jobs.created_at, :at, :at
+    FROM jobs, generate_series(0, :count - 1) n WHERE jobs.id = :job_id
+    """
+)
+_COUNT_UP = sa.text(
+    "UPDATE jobs SET shards_total = shards_total + :count, shards_succeeded = shards_succeeded + :done,"
+    " images_total = images_total + :count, images_done = images_done + :done WHERE id = :job_id"
+)
+
+
+def job(store: Store, *, tenant: str = "default", region: str = REGION) -> UUID:
+    """An empty job."""
+    asked = JobSpec(
+        images=Images(prefix="photos"),
+        prompts=Prompts(text=(TextPrompt(text="a photo"),)),
+        output=Output(uri="out"),
+        region=region,
+        dedupe=False,
+    )
+    with store.begin() as conn:
+        return jobs.submit(conn, asked, tenant=tenant).job_id
+
+
+def fill(store: Store, job_id: UUID, count: int, state: ShardState = ShardState.QUEUED) -> None:
+    """Give a job `count` shards of one image, queued or succeeded, by one statement; their images are not written."""
+    done = state is ShardState.SUCCEEDED
+    with store.begin() as conn:
+        at = jobs.get(conn, job_id).created_at if done else None  # type: ignore[union-attr]
+        conn.execute(_FILL, {"job_id": job_id, "count": count, "state": state.value, "done": int(done), "at": at})
+        conn.execute(_COUNT_UP, {"job_id": job_id, "count": count, "done": count * done})
+
+
+def settle(store: Store) -> None:
+    """What autovacuum would have done."""
+    with store.engine.connect().execution_options(isolation_level="AUTOCOMMIT") as conn:
+        conn.exec_driver_sql("VACUUM (ANALYZE) shards")
+        conn.exec_driver_sql("VACUUM (ANALYZE) jobs")
+
+
+@contextmanager
+def held_open(store: Store) -> Iterator[None]:
+    """Somebody's transaction that has read something and does not end: no dead row can be removed meanwhile."""
+    with store.engine.connect().execution_options(isolation_level="REPEATABLE READ") as conn:
+        conn.exec_driver_sql("SELECT count(*) FROM jobs")
+        yield
+
+
+_FINISH = sa.text(
+    """
+    WITH next AS (SELECT id FROM shards WHERE state = 'queued' AND NOT held
+                  ORDER BY priority DESC, available_at, job_created_at, index LIMIT :count),
+    taken AS (UPDATE shards SET state = 'dispatched', attempt = 1, dispatched_at = clock_timestamp()
+              FROM next WHERE shards.id = next.id RETURNING shards.id)
+    SELECT count(*) FROM taken
+    """
+)
+_MOVE = sa.text("UPDATE shards SET state = :new WHERE state = :old")
+
+
+def take_and_finish(store: Store, count: int) -> None:
+    """Take the first `count` queued shards, run and finish them: each leaves its dead index entries behind."""
+    for at_once in [500] * (count // 500) + [count % 500]:
+        with store.begin() as conn:
+            conn.execute(_FINISH, {"count": at_once})
+        for old, new in (("dispatched", "running"), ("running", "succeeded")):
+            with store.begin() as conn:
+                conn.execute(_MOVE, {"old": old, "new": new})
+
+
+@dataclass(frozen=True)
+class Claims:
+    """Medians over many claims."""
+
+    look_ms: float
+    claim_ms: float
+    worst_ms: float
+    statements: float  # per claim
+
+
+def measure_claims(store: Store, count: int) -> Claims:
+    """Take `count` shards one after the other, as a controller does, and finish each."""
+    heads = Heads()
+    looks: list[float] = []
+    claims: list[float] = []
+    sent = 0
+
+    def note(*_: Any) -> None:
+        nonlocal sent
+        sent += 1
+
+    for warm_up in (True, False):
+        if not warm_up:
+            sa.event.listen(store.engine, "before_cursor_execute", note)
+        for _ in range(max(10, count // 10) if warm_up else count):
+            began = time.perf_counter()
+            with store.begin() as conn:
+                view = views.dispatch_view(conn, ONE, alive_within_s=60, heads=heads)
+                (grant,) = plan(view).grants
+                looked = time.perf_counter()
+                (shard,) = claim_lane(
+                    conn, grant.lane, limit=1, at=view.at, queue_for=lambda shard: queue_of(shard.region)
+                )
+            ended = time.perf_counter()
+            if not warm_up:
+                looks.append(1000 * (looked - began))
+                claims.append(1000 * (ended - began))
+            with store.engine.begin() as raw, _unheard(store, note):
+                raw.execute(shards.update().where(shards.c.id == shard.id).values(state=ShardState.SUCCEEDED))
+    sa.event.remove(store.engine, "before_cursor_execute", note)
+    return Claims(statistics.median(looks), statistics.median(claims), max(claims), sent / count)
+
+
+@contextmanager
+def _unheard(store: Store, note: Any) -> Iterator[None]:
+    heard = sa.event.contains(store.engine, "before_cursor_execute", note)
+    if heard:
+        sa.event.remove(store.engine, "before_cursor_execute", note)
+    yield
+    if heard:
+        sa.event.listen(store.engine, "before_cursor_execute", note)
+
+
+@dataclass(frozen=True)
+class Case:
+    """A queue to claim from."""
+
+    name: str
+    finished: int
+    queued: int
+    tenants: int = 1
+    held_open: bool = False
+    dead: int = 0  # shards taken and finished while the transaction is open
+
+
+def cases(quick: bool) -> list[Case]:
+    """The sizes that must not matter."""
+    some, many, most = (100, 5_000, 50_000) if quick else (1_000, 100_000, 1_000_000)
+    dead = 1_000 if quick else 20_000
+    return [
+        Case(f"{some:,} finished", some, many),
+        Case(f"{many:,} finished", many, many),
+        Case(f"{most:,} finished", most, many),
+        Case(f"{most:,} queued", some, most),
+        Case("10 tenants", some, many, tenants=10),
+        Case(f"transaction held open, {dead:,} taken since", some, many, held_open=True, dead=dead),
+        Case(f"the same, {2 * dead:,} taken, 10 tenants", some, many, 10, held_open=True, dead=2 * dead),
+    ]
+
+
+def run_case(server: str, case: Case, count: int) -> Claims:
+    """Measure one case in a database of its own."""
+    with ExitStack() as stack:
+        store = connect(stack.enter_context(postgres.database(server)))
+        stack.callback(store.close)
+        ids = [job(store, tenant=f"tenant-{n}") for n in range(case.tenants)]
+        fill(store, ids[0], case.finished, ShardState.SUCCEEDED)
+        for job_id in ids:
+            fill(store, job_id, case.queued // case.tenants)
+        settle(store)
+        if case.held_open:
+            stack.enter_context(held_open(store))
+            take_and_finish(store, case.dead)
+        return measure_claims(store, count)
+
+
+def measure(quick: bool) -> list[Section]:
+    """One table."""
+    programs = postgres.programs()
+    if programs is None:
+        raise SystemExit(f"PostgreSQL is missing: {postgres.INSTALL}")
+    with postgres.server(programs) as server:
+        measured = {case: run_case(server.url, case, 100 if quick else 500) for case in cases(quick)}
+    rows = [
+        {
+            "queue": case.name,
+            "look ms": claims.look_ms,
+            "claim ms": claims.claim_ms,
+            "worst ms": claims.worst_ms,
+            "statements": claims.statements,
+        }
+        for case, claims in measured.items()
+    ]
+    return [Section("Taking the next shard", rows, f"Worst median over best: {flatness(measured.values()):.2f}")]
+
+
+def flatness(measured: Iterable[Claims]) -> float:
+    """The dearest case over the cheapest."""
+    medians = [claims.claim_ms for claims in measured]
+    return max(medians) / min(medians)
+
+
+if __name__ == "__main__":
+    main(__doc__ or "", measure)

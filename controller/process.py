@@ -1,0 +1,179 @@
+"""In which order does a controller start, and with which code does it end?
+
+    settings → database, with this code's schema → health port → threads → pass after pass
+
+The database must be there at the start: a supervisor starts it again. Redis need not be: what is asked for meanwhile
+stays in the table. Later an outage of either ends nothing. Any number of controllers may run at once.
+
+    0   after SIGTERM or SIGINT, at the end of the step in hand; a second signal ends it at once
+    3   something that it needs is not there or does not fit: settings, database, schema
+    4   a fault of the code outside of any step
+"""
+
+import logging
+import signal
+import threading
+from contextlib import ExitStack
+from enum import IntEnum
+
+from controller.background import Background
+from controller.context import Context
+from controller.lister import Lister
+from controller.loop import Loop
+from controller.metrics import Metrics
+from controller.outages import REDIS, Outages
+from controller.outbox import Outbox
+from samjobs import __version__
+from samjobs.errors import DatabaseUnavailable, InvalidInput, QueueUnavailable, SamjobsError, SchemaMismatch, describe
+from samjobs.health import HealthPort
+from samjobs.queue import RedisQueue
+from samjobs.settings import Settings, load
+from samjobs.store import Store, check_schema, connect
+from samjobs.store.notify import Listener
+
+log = logging.getLogger("controller")
+
+CONNECTIONS = 4  # the loop, the lister, the outbox, and one to spare
+# Between two tries of a server that is away, at most; less where the poll is shorter.
+LONGEST_PAUSE_S = 15.0
+# A loop that is silent for three polls and this is stuck.
+STUCK_S = 30.0
+# So often a new thread is started at most; a wake-up in between waits for that.
+LISTING_REST_S, SENDING_REST_S = 0.2, 1.0
+# How long the end waits for threads whose storage or receiver does not answer.
+LEAVE_S = 15.0
+# Waited for by the first thread and handled nowhere: no handler can interrupt a thread that holds a lock.
+SIGNALS = (signal.SIGTERM, signal.SIGINT)
+
+
+class Exit(IntEnum):
+    """Exit codes."""
+
+    DONE = 0
+    MISSING = 3
+    BROKEN = 4
+
+
+def main() -> Exit:
+    """Run a controller until it is asked to end. SIGNALS must be blocked, in this thread and before any other."""
+    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
+    try:
+        with ExitStack() as stack:
+            return _control(load(), stack)
+    except SamjobsError as error:
+        log.critical("%s%s", describe(error), _remedy(error))
+        return Exit.MISSING
+    except Exception as error:
+        log.critical("this process ends by an unexpected error: %s", describe(error), exc_info=True)
+        return Exit.BROKEN
+
+
+def _remedy(error: SamjobsError) -> str:
+    if isinstance(error, DatabaseUnavailable):
+        return "; start it, or name another in SAMJOBS_DATABASE_URL"
+    return "; run `samjobs migrate`, or the samjobs that fits it" if isinstance(error, SchemaMismatch) else ""
+
+
+def _control(settings: Settings, stack: ExitStack) -> Exit:
+    store = _opened(settings, stack)
+    check_schema(store)
+    queue = RedisQueue.connect(settings.redis_url)
+    stack.callback(queue.close)
+    ctx = _context(settings, store, queue, stack)
+    listener = None if store.pooled else stack.enter_context(Listener(store))
+    stop = threading.Event()
+    loop = Loop(ctx, listener, stop)
+    port = stack.enter_context(_health(settings, ctx, loop))
+    log.info(
+        "controller %s starts: profile=%s poll=%gs lease=%gs no-progress=%gs failover=%gs"
+        " database=%s%s redis=%s probes=%d",
+        __version__,
+        settings.profile,
+        settings.poller_interval_seconds,
+        settings.stale_job_timeout_seconds,
+        settings.failed_job_timeout_seconds,
+        settings.failover_after_seconds,
+        store.name,
+        " (pooled: no notifications)" if store.pooled else "",
+        queue.name,
+        port.server_port,
+    )
+    thread = threading.Thread(target=_passes, args=(loop,), name="loop", daemon=True)
+    ctx.listing.start()
+    ctx.sending.start()
+    thread.start()
+    while thread.is_alive() and signal.sigtimedwait(SIGNALS, 1.0) is None:
+        pass
+    broken = not thread.is_alive()
+    _end(ctx, listener, stop, thread)
+    return Exit.BROKEN if broken else Exit.DONE
+
+
+def _opened(settings: Settings, stack: ExitStack) -> Store:
+    store = connect(settings.database_url, pooled=settings.database_pooled, connections=CONNECTIONS)
+    stack.callback(store.close)
+    if store.is_sqlite:
+        raise InvalidInput(
+            f"SAMJOBS_DATABASE_URL: {store.name} is a SQLite file, which a controller and its workers cannot share:"
+            " give postgresql://user:password@host:port/name (`samjobs process` works on a SQLite file)"
+        )
+    return store
+
+
+def _context(settings: Settings, store: Store, queue: RedisQueue, stack: ExitStack) -> Context:
+    metrics = Metrics()
+    outages = Outages(min(LONGEST_PAUSE_S, settings.poller_interval_seconds))
+    lister = Lister(settings, store)
+    stack.callback(lister.close)
+    outbox = Outbox(settings, store)
+    listing = Background("listing", lister.list_next, rest_s=LISTING_REST_S, outages=outages, metrics=metrics)
+    sending = Background("sending", outbox.send, rest_s=SENDING_REST_S, outages=outages, metrics=metrics)
+    try:
+        queue.ping()
+    except QueueUnavailable as error:
+        outages.failed(REDIS, error)
+    return Context(settings, store, queue, outages, metrics, lister, listing, sending)
+
+
+def _health(settings: Settings, ctx: Context, loop: Loop) -> HealthPort:
+    longest_s = 3 * settings.poller_interval_seconds + STUCK_S
+
+    def alive() -> str | None:
+        silent_s = loop.silent_s
+        return None if silent_s <= longest_s else f"no step of a pass has ended for {silent_s:.0f} s"
+
+    def ready() -> str | None:
+        return None if loop.ready else "no pass has been done, or the database is away"
+
+    return HealthPort(settings.health_host, settings.health_port, ctx.metrics.registry, alive=alive, ready=ready)
+
+
+def _passes(loop: Loop) -> None:
+    try:
+        loop.run()
+    except BaseException:
+        log.critical("the loop ended by an unexpected error", exc_info=True)
+        raise
+
+
+def _end(ctx: Context, listener: Listener | None, stop: threading.Event, loop: threading.Thread) -> None:
+    """Let each thread finish what it has in hand. A second signal no longer waits for that."""
+    for number in SIGNALS:
+        signal.signal(number, signal.SIG_DFL)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, SIGNALS)
+    stop.set()
+    if listener is not None:
+        listener.close()
+    for background in (ctx.listing, ctx.sending):
+        background.stop()
+    loop.join(LEAVE_S)
+    left = [
+        name
+        for name, ended in (
+            ("loop", not loop.is_alive()),
+            ("listing", ctx.listing.join(LEAVE_S)),
+            ("sending", ctx.sending.join(LEAVE_S)),
+        )
+        if not ended
+    ]
+    log.info("ended%s", f", while {', '.join(left)} waited for a server" if left else "")

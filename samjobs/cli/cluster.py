@@ -1,0 +1,106 @@
+"""`samjobs workers`, `pools` and `migrate`: who works, how much waits for them, and the schema of the job table."""
+
+import json
+from collections import Counter
+from collections.abc import Sequence
+from typing import Any
+
+from samjobs.cli.context import AsJson, JobTable, open_client, opened, settings_for
+from samjobs.cli.shown import worker_object
+from samjobs.cli.streams import print_out
+from samjobs.cli.tables import Table, age, span
+from samjobs.store import migrate as bring_up_to_date
+from samjobs.store.migrations import HEAD, revision
+from samjobs.store.rows import RegionStatus, Worker, WorkerState
+
+
+def workers(db: JobTable = None, as_json: AsJson = False) -> None:
+    """List the worker processes that are alive."""
+    with open_client(settings_for(db), "workers") as client:
+        found, at = client.workers(), client.now()
+    if as_json:
+        for worker in found:
+            print_out(json.dumps(worker_object(worker)))
+    elif not found:
+        print_out("no worker is alive")
+    else:
+        table = Table("POOL", "REGION", "NODE", "PID", "STATE", "DEVICE", "MODEL", "IMAGES", "HEARD", "AGE")
+        rows = [(*_about(worker), age(worker.heartbeat_at, at), age(worker.started_at, at)) for worker in found]
+        print_out("\n".join(table.lines(rows)))
+
+
+def _about(worker: Worker) -> tuple[object, ...]:
+    loaded = worker.device or "-", worker.model or "-"
+    return worker.pool, worker.region, worker.node, worker.pid, worker.state.value, *loaded, worker.images_total
+
+
+def pools(db: JobTable = None, as_json: AsJson = False) -> None:
+    """Count workers by pool and region, with the shards that wait and run in the region.
+
+    Due: they may go to a worker now. Later: after a backoff, or not before their time. Held: suspended, or beyond their
+    job's parallelism. Sent: on their way to a worker.
+    """
+    with open_client(settings_for(db), "pools") as client:
+        rows = _pools(client.workers(), client.regions())
+    if as_json:
+        for row in rows:
+            print_out(json.dumps(row))
+    elif not rows:
+        print_out("no worker is alive, and no shard waits")
+    else:
+        print_out("\n".join(Table(*(title.upper() for title in rows[0])).lines(map(_cells, rows))))
+
+
+def _cells(row: dict[str, Any]) -> list[object]:
+    oldest = row["oldest"]
+    return [*(row | {"pool": row["pool"] or "-", "oldest": "-" if oldest is None else span(oldest)}).values()]
+
+
+def _pools(found: Sequence[Worker], regions: Sequence[RegionStatus]) -> list[dict[str, Any]]:
+    """A row per pool and region; one without a pool for a region in which nobody works."""
+    by_pool: dict[tuple[str, str], Counter[WorkerState]] = {}
+    for worker in found:
+        by_pool.setdefault((worker.region, worker.pool), Counter())[worker.state] += 1
+    for region in {one.region for one in regions} - {region for region, _ in by_pool}:
+        by_pool[region, ""] = Counter()
+    waits = {one.region: one for one in regions}
+    return [
+        {
+            "pool": pool or None,
+            "region": region,
+            "workers": states.total(),
+            "busy": states[WorkerState.BUSY],
+            "ready": states[WorkerState.READY],
+            "loading": states[WorkerState.LOADING],
+            "draining": states[WorkerState.DRAINING],
+            **_of_region(waits.get(region)),
+        }
+        for (region, pool), states in sorted(by_pool.items())
+    ]
+
+
+def _of_region(status: RegionStatus | None) -> dict[str, Any]:
+    """Shards; and the age in seconds of the oldest one that is due."""
+    if status is None:
+        return {"due": 0, "later": 0, "held": 0, "sent": 0, "running": 0, "dead": 0, "oldest": None}
+    return {
+        "due": status.shards_due,
+        "later": status.shards_waiting,
+        "held": status.shards_held,
+        "sent": status.shards_dispatched,
+        "running": status.shards_running,
+        "dead": status.shards_dead,
+        "oldest": status.oldest_due_age_s,
+    }
+
+
+def migrate(db: JobTable = None) -> None:
+    """Bring the job table to the schema that this samjobs needs."""
+    with opened(settings_for(db)) as store:
+        with store.read() as conn:
+            found = revision(conn)
+        bring_up_to_date(store)
+        if found == HEAD:
+            print_out(f"{store.name} is at revision {HEAD} already")
+        else:
+            print_out(f"{store.name} is migrated from revision {found or 'none'} to {HEAD}")

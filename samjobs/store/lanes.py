@@ -1,0 +1,311 @@
+"""Which lanes have due shards, and which rows of a lane are next? And what became of those that were sent.
+
+This says *which rows*, and only if they are still there; *how many from whom* is `decisions/dispatch.py`'s matter. A
+lane is the queued shards of one region, tenant and priority that nothing holds. All queries of lanes are ranges of
+one index, `ix_shards_lane`, in its own order, so none sorts and none walks over more than it gives.
+
+**What a transaction that somebody holds open costs.** Postgres cannot remove the index entry of a row that was taken
+from the queue while an older transaction is open: a backup or a forgotten session. After ten minutes of it, hundreds of
+thousands of dead entries lie before the first live one of a lane, and among those of the shards at work, and each look
+walks over them all. So a controller keeps in `Heads` what its last look saw, and the next begins there: in each lane
+at the first shard that was still queued, and at work are those that were, and those dispatched since.
+
+Such a look misses what becomes due behind its back: a shard that a resumption or a `parallelism` let go, or that was
+committed later than MARGIN after its own time. So a look in full comes again and again; as often as it takes no more
+than a twentieth of the time. Where nothing is held open, that is every few milliseconds.
+"""
+
+import time
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime, timedelta
+from typing import Any
+from uuid import UUID
+
+import sqlalchemy as sa
+from sqlalchemy.dialects.postgresql import ARRAY
+
+from samjobs.decisions.dispatch import Lane
+from samjobs.names import Reason
+from samjobs.states import JOB_ACTIVE, ShardState
+from samjobs.store.engine import Connection, as_row, now
+from samjobs.store.rows import Shard
+from samjobs.store.tables import ACTIVE, CLAIM_ORDER_IN_LANE, CLAIMABLE, LANE, UNLISTED, in_states, jobs, shards
+from samjobs.store.transitions import Why, dispatch
+from samjobs.store.types import db_now
+
+MARGIN = timedelta(seconds=2)  # longer than a transaction that adds shards takes to commit
+FULL_LOOKS_SHARE = 20  # a look in full comes after so many times what the last one took
+_TURN = 0x73616D6A  # of the advisory lock: "samj"
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_DISPATCHED = in_states(shards.c.state, [ShardState.DISPATCHED])
+_PLACE = (*LANE, *CLAIM_ORDER_IN_LANE)
+_IDS_AT_ONCE = 1000
+_NOBODY = UUID(int=0)
+_ONE: sa.ColumnElement[int] = sa.literal_column("1")  # not a parameter: a plan for any limit is another one
+
+Key = tuple[str, str, int]  # region, tenant, priority
+Position = tuple[datetime, datetime, int]  # available_at, job_created_at, index: a place in a lane
+
+
+@dataclass(frozen=True)
+class AtWork:
+    """A shard that was taken and not given back."""
+
+    id: UUID
+    region: str
+    tenant: str
+    state: ShardState
+
+
+@dataclass
+class Heads:
+    """What one controller's last look at the queue saw. Losing it costs one look in full.
+
+    Kept by one thread, over its passes. Without meaning, and so always empty, on SQLite, which has no dead entries.
+    """
+
+    lanes: dict[Key, Position] = field(default_factory=dict)
+    at_work: list[UUID] = field(default_factory=list)
+    since: datetime | None = None  # MARGIN before the last look; None: look in full
+    full_again_at: float = 0.0  # monotonic; when the next look is one in full
+
+    @contextmanager
+    def look(self, conn: Connection, at: datetime) -> Iterator[None]:
+        """Around one call of `at_work` and one of `lanes`; `at` by the database's clock."""
+        began = time.monotonic()
+        full = began >= self.full_again_at or conn.dialect.name == "sqlite"
+        if full:
+            self.since = None
+        yield
+        self.since = at - MARGIN
+        if full:
+            ended = time.monotonic()
+            self.full_again_at = ended + FULL_LOOKS_SHARE * (ended - began)
+
+    def remember(self, at: datetime, found: Iterable[Lane]) -> None:
+        """Where the next look at each lane begins: at its first shard, but never later than MARGIN ago.
+
+        A lane that was empty begins MARGIN ago, and one that a look in full did not find is forgotten.
+        """
+        young: Position = (at - MARGIN, _EPOCH, 0)
+        before = self.lanes if self.since is not None else {}
+        self.lanes = dict.fromkeys(before, young)
+        for lane in found:
+            self.lanes[_key(lane)] = min(young, (lane.due_at, lane.job_created_at, lane.index))
+
+
+def _key(lane: Lane) -> Key:
+    return lane.region, lane.tenant, lane.priority
+
+
+def take_turn(conn: Connection) -> datetime:
+    """Wait until no other controller dispatches, until this transaction ends: or two would give the same room away.
+
+    Returns:
+        The database's clock.
+    """
+    if conn.dialect.name == "sqlite":  # there the write transaction is the turn
+        return now(conn)
+    at: datetime = conn.execute(_TAKE_TURN).one()[1]
+    return at
+
+
+_TAKE_TURN = sa.select(sa.func.pg_advisory_xact_lock(_TURN), db_now())
+
+
+def at_work(conn: Connection, heads: Heads) -> list[AtWork]:
+    """All shards that are dispatched or running."""
+    if heads.since is None:
+        found = [AtWork(*row) for row in conn.execute(_AT_WORK)]
+    else:
+        # Never an empty list: that would imply every index's condition, and one of all that was ever active be walked.
+        asked = {"ids": heads.at_work or [_NOBODY], "since": heads.since}
+        rows = [AtWork(*row) for row in conn.execute(_AT_WORK_SINCE, asked)]
+        found = [one for one in rows if one.state in (ShardState.DISPATCHED, ShardState.RUNNING)]
+    heads.at_work = [one.id for one in found]
+    return found
+
+
+_AT_WORK = sa.select(shards.c.id, shards.c.region, shards.c.tenant, shards.c.state).where(ACTIVE)
+# The known ones by their keys, whatever their state: with ACTIVE, an index of all that was ever active would do too.
+_AT_WORK_SINCE = sa.union(
+    _AT_WORK.where(shards.c.dispatched_at >= sa.bindparam("since")),
+    sa.select(*_AT_WORK.selected_columns).where(shards.c.id == sa.any_(sa.bindparam("ids", type_=ARRAY(sa.Uuid)))),
+)
+
+
+def lanes(conn: Connection, *, at: datetime, per_lane: int, heads: Heads | None = None) -> list[Lane]:
+    """All lanes with due shards, by region, tenant and priority.
+
+    Args:
+        at: the time by which a shard is due.
+        per_lane: no more than so many of a lane are counted.
+        heads: where to begin, and to remember it for the next time; None looks in full.
+    """
+    if heads is None:
+        heads = Heads()
+    asked: dict[str, Any] = {"at": at, "per_lane": per_lane}
+    if heads.since is None:
+        found = [Lane(*row) for row in conn.execute(_LANES, asked)]
+    else:
+        young = [tuple(row) for row in conn.execute(_YOUNG, {"since": heads.since})]
+        starts = {**dict.fromkeys(young, (heads.since, _EPOCH, 0)), **heads.lanes}
+        places = [(*key, *position) for key, position in starts.items()]
+        columns = {column.name: [place[n] for place in places] for n, column in enumerate(_PLACE)}
+        found = [Lane(*row) for row in conn.execute(_LANES_SINCE, asked | columns)]
+    heads.remember(at, found)
+    return [lane for lane in found if lane.due > 0]
+
+
+# Postgres ends a walk at an upper bound only where its first column decides; so there is one for each column, and none
+# is a row of columns. And it may take any index for a lane's three values, for instance one with all lanes in it; so
+# where order matters it is asked for in an order that only this one has, with the priority in it.
+def _from_place(rows: Any, start: Sequence[sa.ColumnElement[Any]]) -> list[sa.ColumnElement[bool]]:
+    """The shards of a lane that a claim may take, from the place `start` (all of _PLACE) on."""
+    region, tenant, priority = start[:3]
+    there = sa.tuple_(*_of(rows, _PLACE[2:])) >= sa.tuple_(*start[2:])
+    return [_claimable(rows), rows.c.region == region, rows.c.tenant == tenant, rows.c.priority <= priority, there]
+
+
+def _of(rows: Any, columns: Sequence[sa.ColumnElement[Any]] = _PLACE) -> list[sa.ColumnElement[Any]]:
+    """The columns of shards by another name."""
+    return [rows.c[column.name] for column in columns]
+
+
+def _claimable(rows: Any) -> sa.ColumnElement[bool]:
+    """CLAIMABLE, of shards by another name."""
+    return sa.and_(in_states(rows.c.state, [ShardState.QUEUED]), sa.not_(rows.c.held))
+
+
+def _first(rows: Any, *where: sa.ColumnElement[bool]) -> sa.ScalarSelect[Any]:
+    """The id of the first shard in the order of lanes."""
+    return sa.select(rows.c.id).where(*where).order_by(*_of(rows)).limit(_ONE).scalar_subquery()
+
+
+def _counted(heads: sa.CTE) -> sa.Select[Any]:
+    """The lanes whose first shards' ids `heads` gives, with what is due in each: fields of Lane."""
+    first, more = shards.alias("first"), shards.alias("more")
+    same = [column == other for column, other in zip(_of(more, LANE), _of(first, LANE), strict=True)]
+    there = sa.tuple_(*_of(more, CLAIM_ORDER_IN_LANE)) >= sa.tuple_(*_of(first, CLAIM_ORDER_IN_LANE))
+    due = (
+        sa.select(_ONE)
+        .where(_claimable(more), *same, there, more.c.available_at <= sa.bindparam("at"))
+        .limit(sa.bindparam("per_lane"))
+        .correlate(first)
+        .subquery()
+    )
+    count = sa.select(sa.func.count()).select_from(due).scalar_subquery()
+    lane, place = _of(first, LANE), _of(first, CLAIM_ORDER_IN_LANE)
+    return sa.select(*lane, count, *place).join_from(heads, first, first.c.id == heads.c.id).order_by(*lane)
+
+
+def _lanes() -> sa.Select[Any]:
+    """From lane to lane: each jump finds the first shard beyond the lane of the one before."""
+    here, beyond = shards.alias("here"), shards.alias("beyond")
+    jump = _first(beyond, _claimable(beyond), sa.tuple_(*_of(beyond, LANE)) > sa.tuple_(*_of(here, LANE)))
+    heads = sa.select(_first(shards, CLAIMABLE).label("id")).cte("heads", recursive=True)
+    return _counted(heads.union_all(sa.select(jump.correlate(here)).join_from(heads, here, here.c.id == heads.c.id)))
+
+
+def _lanes_since() -> sa.Select[Any]:
+    """The first shard of each of the given lanes, from the place that is given with it."""
+    parameters = [sa.bindparam(column.name, type_=ARRAY(column.type)) for column in _PLACE]
+    columns = [sa.column(column.name, column.type) for column in _PLACE]
+    start = sa.func.unnest(*parameters).table_valued(*columns).render_derived("start")
+    there = _first(shards, *_from_place(shards, _of(start)))
+    return _counted(sa.select(there.correlate(start).label("id")).select_from(start).cte("heads"))
+
+
+_LANES = _lanes()
+_LANES_SINCE = _lanes_since()
+# Lanes that no look has seen may have shards of jobs that are new, or whose images are still being listed.
+_OF_JOB = [jobs.c[column.name] for column in LANE]
+_YOUNG = sa.union(
+    sa.select(*_OF_JOB).where(in_states(jobs.c.state, JOB_ACTIVE), jobs.c.created_at >= sa.bindparam("since")),
+    sa.select(*_OF_JOB).where(UNLISTED),
+)
+
+
+def claim_lane(
+    conn: Connection, lane: Lane, *, limit: int, at: datetime, queue_for: Callable[[Shard], str], actor: str = ""
+) -> list[Shard]:
+    """Take the first `limit` due shards of a lane that `lanes` gave: queued → dispatched, `attempt` + 1.
+
+    Those that somebody else is taking are passed over. Commit before anything else: a claim holds shards without their
+    jobs, against the order of locks.
+
+    Args:
+        at: the time of the look.
+        queue_for: the name of the queue on which a shard is to wait.
+    """
+    start = _bound((*_key(lane), lane.due_at, lane.job_created_at, lane.index))
+    due = (
+        sa.select(shards)
+        .where(*_from_place(shards, start), shards.c.available_at <= at)
+        .order_by(*_PLACE)
+        .limit(limit)
+        .with_for_update(skip_locked=True)
+    )
+    claimed = [as_row(Shard, row) for row in conn.execute(due)]
+    if not claimed:
+        return []
+    sent = [replace(shard, queue=queue_for(shard)) for shard in claimed]
+    return dispatch(conn, sent, Why(Reason.CLAIMED, actor, at))
+
+
+def _bound(values: tuple[Any, ...]) -> list[sa.ColumnElement[Any]]:
+    """Values for the first columns of a place."""
+    return [sa.literal(value, column.type) for value, column in zip(values, _PLACE, strict=False)]
+
+
+def due_before(conn: Connection, key: Key, position: Position, *, limit: int) -> int:
+    """Shards that are before `position` in a lane; counted up to `limit`."""
+    values = _bound((*key, *position))
+    same = [column == value for column, value in zip(_PLACE, values, strict=True)]
+    # Earlier in the first column, or alike in it and earlier in the next, and so on: each a range of its own.
+    earlier = [sa.and_(CLAIMABLE, *same[:n], _PLACE[n] < values[n]) for n in range(len(key), len(values))]
+    some = sa.union_all(*[sa.select(_ONE).where(condition) for condition in earlier])
+    count: int = conn.execute(sa.select(sa.func.count()).select_from(some.limit(limit).subquery())).scalar_one()
+    return count
+
+
+def dispatched(
+    conn: Connection, *, older_than_s: float = 0.0, after: UUID | None = None, limit: int = 500
+) -> list[Shard]:
+    """Shards that were sent and not started, in order of id.
+
+    Args:
+        older_than_s: seconds since they were sent.
+        after: id of the last one of the page before.
+    """
+    query = sa.select(shards).where(_DISPATCHED, shards.c.dispatched_at <= now(conn) - timedelta(seconds=older_than_s))
+    return _page(conn, query, after, limit)
+
+
+def waiting_in(
+    conn: Connection, region: str, queues: Collection[str], *, after: UUID | None = None, limit: int = 500
+) -> list[Shard]:
+    """Shards of a region that were sent to one of `queues` and not started, in order of id."""
+    query = sa.select(shards).where(_DISPATCHED, shards.c.region == region, shards.c.queue.in_(queues))
+    return _page(conn, query, after, limit)
+
+
+def _page(conn: Connection, query: sa.Select[Any], after: UUID | None, limit: int) -> list[Shard]:
+    if after is not None:
+        query = query.where(shards.c.id > after)
+    return [as_row(Shard, row) for row in conn.execute(query.order_by(shards.c.id).limit(limit))]
+
+
+def standing(conn: Connection, attempts: Collection[tuple[UUID, int]]) -> set[tuple[UUID, int]]:
+    """Those of `attempts` (shard, attempt) that are dispatched or running: a message of any other has no use."""
+    ids = sorted({shard_id for shard_id, _ in attempts})
+    found: set[tuple[UUID, int]] = set()
+    for start in range(0, len(ids), _IDS_AT_ONCE):
+        some = shards.c.id.in_(ids[start : start + _IDS_AT_ONCE])
+        found.update((row.id, row.attempt) for row in conn.execute(_ATTEMPTS.where(some)))
+    return found & set(attempts)
+
+
+_ATTEMPTS = sa.select(shards.c.id, shards.c.attempt).where(ACTIVE)

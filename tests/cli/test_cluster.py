@@ -1,0 +1,84 @@
+"""Who works and what waits; the schema of the job table; and a database that cannot be used."""
+
+from pathlib import Path
+from uuid import uuid4
+
+import psycopg
+
+from tests.cli.job_table import JobTable, cells
+from tests.store.builders import ME, job, running
+
+WITHOUT_PSYCOPG = """
+import sys
+sys.modules["psycopg"] = None
+"""
+
+
+def test_workers_lists_those_that_are_alive(cluster: JobTable) -> None:
+    assert cluster.run("workers").out == "no worker is alive\n"
+    cluster.register_worker(pool="a100", region="us")
+
+    header, row = cells(cluster.run("workers").out)
+
+    assert header == ["POOL", "REGION", "NODE", "PID", "STATE", "DEVICE", "MODEL", "IMAGES", "HEARD", "AGE"]
+    assert row[:8] == ["a100", "us", "gpu-7", "4711", "ready", "cuda", "facebook/sam3", "0"]
+    (told,) = cluster.run("workers", "--json").lines
+    assert (told["incarnation"], told["state"]) == (str(ME), "ready")
+
+
+def test_pools_count_workers_beside_what_waits_in_their_region(cluster: JobTable) -> None:
+    cluster.register_worker(pool="a100", region="us")
+    cluster.register_worker(pool="l4", region="us", incarnation=uuid4())
+    running(cluster.store, job(cluster.store, 4, region="us"))
+    job(cluster.store, 4, region="eu", suspend=True)
+
+    header, *rows = cells(cluster.run("pools").out)
+
+    told = [{title: row[header.index(title)] for title in _TOLD} for row in rows]
+    assert [tuple(row.values()) for row in told] == [
+        ("-", "eu", "0", "0", "0", "2", "0"),
+        ("a100", "us", "1", "1", "1", "0", "1"),
+        ("l4", "us", "1", "1", "1", "0", "1"),
+    ]
+
+
+_TOLD = ("POOL", "REGION", "WORKERS", "READY", "DUE", "HELD", "RUNNING")
+
+
+def test_migrate_says_from_which_revision_to_which(cluster: JobTable, tmp_path: Path) -> None:
+    assert "is at revision 0002 already" in cluster.run("migrate").out
+    said = cluster.run("migrate", "--db", tmp_path / "below" / "new.db")
+    assert said.out == f"{tmp_path / 'below' / 'new.db'} is migrated from revision none to 0002\n"
+
+
+def test_a_database_that_is_not_migrated_names_the_command_that_does_it(
+    postgres_server: str, cluster: JobTable
+) -> None:
+    name = f"bare_{uuid4().hex}"
+    with psycopg.connect(f"{postgres_server}/postgres", autocommit=True) as admin:
+        admin.execute(f"CREATE DATABASE {name}".encode())
+    cluster.url = f"{postgres_server}/{name}"
+
+    refused = cluster.run("get", code=3)
+    assert "has schema revision none, this samjobs needs 0002: migrate it by `samjobs migrate`" in refused.last
+    assert "from revision none to 0002" in cluster.run("migrate").out
+    assert "no jobs" in cluster.run("get").out
+
+
+def test_a_database_that_is_away_is_told_in_one_line_without_its_password(cluster: JobTable) -> None:
+    cluster.url = "postgresql://me:hush@127.0.0.1:1/samjobs"
+    said = cluster.run("get", code=3)
+    assert said.last.startswith("samjobs: database postgresql+psycopg://me:***@127.0.0.1:1/samjobs is unavailable: ")
+    assert "hush" not in said.out + said.err
+    assert "Traceback" not in said.err
+
+
+def test_postgres_without_its_library_is_told_with_what_to_install(cluster: JobTable) -> None:
+    (cluster.root / "sitecustomize.py").write_text(WITHOUT_PSYCOPG)
+    cluster.environment["PYTHONPATH"] = str(cluster.root)
+    assert cluster.run("get", code=2).last.endswith("psycopg is not installed: pip install 'samjobs[server]'")
+
+
+def test_queue_and_process_stay_on_one_machine(cluster: JobTable) -> None:
+    said = cluster.run("queue", "status", code=2)
+    assert "this command works on a SQLite file, and SAMJOBS_DATABASE_URL names a server" in said.last

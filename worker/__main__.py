@@ -1,0 +1,152 @@
+"""In which order does a worker start, and with which code does it end?
+
+    settings → database, with this code's schema → Redis → listed as loading → engine loaded and warmed up
+    → a drawn picture comes through → ready → messages
+
+Whatever is missing at the start ends it at once, with a last line that says what, where and what helps: a supervisor
+starts it again. Later an outage of the database or of Redis ends nothing. Nothing touches the device before the engine
+is loaded, and no child process is ever forked.
+
+    0   drained, after a signal
+    3   something that it needs is not there or does not fit: settings, database, schema, Redis, model
+    4   the device failed, or something unexpected
+    128 + n   the second signal, n, ended it at once
+"""
+
+import logging
+import os
+from contextlib import ExitStack
+from enum import IntEnum
+from uuid import uuid4
+
+from samjobs.errors import (
+    DatabaseUnavailable,
+    DeviceFault,
+    InvalidInput,
+    SamjobsError,
+    SchemaMismatch,
+    describe,
+)
+from samjobs.execution.shard import Host
+from samjobs.health import HealthPort
+from samjobs.queue import RedisQueue
+from samjobs.settings import Settings, load
+from samjobs.storage import Storage, access_for
+from samjobs.store import Store, check_schema, connect
+from worker.drain import Drain
+from worker.gather import Gatherer
+from worker.loop import ShardWorker, worker_class
+from worker.metrics import Metrics
+from worker.presence import Presence
+from worker.resident import Resident
+from worker.runner import Runner
+
+log = logging.getLogger("worker")
+
+CONNECTIONS = 3  # the loop, the gatherer, and what it gathers
+RESERVED_CONNECTIONS = 2  # the presence's and the lease's heartbeats
+
+
+class Exit(IntEnum):
+    """Exit codes."""
+
+    DRAINED = 0
+    MISSING = 3
+    BROKEN = 4
+
+
+def main() -> Exit:
+    """Run a worker until it is asked to end, or cannot go on."""
+    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
+    drain = Drain()
+    drain.listen()
+    try:
+        _work(load(), drain)
+    except DeviceFault as error:
+        log.critical("this process ends, since later calls would fail alike: %s", describe(error))
+        return Exit.BROKEN
+    except SamjobsError as error:
+        log.critical("%s%s", describe(error), _remedy(error))
+        return Exit.MISSING
+    except Exception as error:
+        log.critical("this process ends by an unexpected error: %s", describe(error), exc_info=True)
+        return Exit.BROKEN
+    log.info("drained")
+    return Exit.DRAINED
+
+
+def _remedy(error: SamjobsError) -> str:
+    if isinstance(error, DatabaseUnavailable):
+        return "; start it, or name another in SAMJOBS_DATABASE_URL"
+    return "; run `samjobs migrate`, or the samjobs that fits it" if isinstance(error, SchemaMismatch) else ""
+
+
+def _work(settings: Settings, drain: Drain) -> None:
+    loop_class = worker_class(settings.worker_class)
+    incarnation = uuid4()
+    metrics = Metrics()
+    with ExitStack() as stack:
+        store = _opened(stack, settings, CONNECTIONS)
+        reserved = _opened(stack, settings, RESERVED_CONNECTIONS)
+        check_schema(store)
+        queue = RedisQueue.connect(settings.redis_url)
+        stack.callback(queue.close)
+        queue.ping()
+        presence = Presence(reserved, incarnation, settings, drain)
+        metrics.watch_heartbeat(presence.age_s)
+        port = stack.enter_context(
+            HealthPort(
+                settings.health_host,
+                settings.health_port,
+                metrics.registry,
+                alive=presence.alive,
+                ready=presence.ready,
+            )
+        )
+        log.info("worker %s starts in region %s: probes on port %d", incarnation, settings.region, port.server_port)
+        stack.enter_context(presence)
+        resident = Resident(settings, metrics)
+        stack.callback(resident.close)
+        info = resident.load().info
+        drain.begin()
+        storage = stack.enter_context(Storage(access_for(settings)))
+
+        def tell_stall(why: str) -> None:
+            presence.stall = why
+
+        host = Host(
+            store,
+            storage,
+            settings,
+            incarnation,
+            beats=reserved,
+            tell_stall=tell_stall,
+            critical_pause_s=settings.critical_pause_seconds,
+        )
+        gatherer = stack.enter_context(Gatherer(host, metrics))
+        runner = Runner(host, resident, drain, presence, gatherer, metrics)
+        loop: ShardWorker = loop_class(
+            queue, settings.region, incarnation, run=runner.run, drain=drain, metrics=metrics
+        )
+        presence.loaded(info)
+        log.info("worker %s is ready: engine %s on %s", incarnation, resident.own, info.device)
+        loop.work()
+
+
+def _opened(stack: ExitStack, settings: Settings, connections: int) -> Store:
+    store = connect(settings.database_url, pooled=settings.database_pooled, connections=connections)
+    stack.callback(store.close)
+    if store.is_sqlite:
+        raise InvalidInput(
+            f"SAMJOBS_DATABASE_URL: {store.name} is a SQLite file, which workers of a cluster cannot share: give"
+            " postgresql://user:password@host:port/name (`samjobs process` works on a SQLite file)"
+        )
+    return store
+
+
+if __name__ == "__main__":
+    code = main()
+    logging.shutdown()
+    # All that is to be told and given back was. A broken device, or what is still being gathered, may hang in the
+    # interpreter's own tidying up; and a process that hangs is never started again.
+    os._exit(code)
