@@ -23,6 +23,7 @@ from typing import Any
 PIPE = "SAMJOBS_BENCH_PIPE"  # the number of its end for writing, in a worker's environment
 _MARK = struct.Struct("<qq")
 _PATIENCE_S = 60.0
+_LEAVE_S = 3.0  # for a process that was asked to end
 _SETTLE_S = 0.5  # between a backlog and the first lone job
 _GAP_S = (0.005, 0.025)  # between two lone jobs: long enough for a system to tidy up, and no rhythm
 
@@ -33,7 +34,7 @@ class System:
 
     name: str
     submit: Callable[[int], object]  # numbers differ
-    processes: Sequence[Sequence[str]]  # arguments of Python
+    processes: Sequence[Sequence[str]]  # arguments of Python; the worker's are the last
     environment: Mapping[str, str] = field(default_factory=dict)
 
 
@@ -74,6 +75,16 @@ class Worked:
         began, done = _MARK.unpack(os.read(self._pipe, _MARK.size))
         return began, done
 
+    @contextmanager
+    def held(self) -> Iterator[None]:
+        """Nothing is worked off in the block."""
+        worker = self._processes[-1]
+        worker.send_signal(signal.SIGSTOP)
+        try:
+            yield
+        finally:
+            worker.send_signal(signal.SIGCONT)
+
     def rate(self, jobs: int) -> float:
         """Jobs per second from the first one's beginning to the last one's end, the start of processes left out."""
         marks = [self.one() for _ in range(jobs)]
@@ -104,7 +115,7 @@ def running(system: System) -> Iterator[Worked]:
 def _end(process: "subprocess.Popen[bytes]") -> None:
     process.send_signal(signal.SIGTERM)
     try:
-        process.wait(10)
+        process.wait(_LEAVE_S)
     except subprocess.TimeoutExpired:
         process.kill()
         process.wait()

@@ -38,7 +38,7 @@ CONNECTIONS = 4  # the loop, the lister, the outbox, and one to spare
 LONGEST_PAUSE_S = 15.0
 # A loop that is silent for three polls and this is stuck.
 STUCK_S = 30.0
-# So often a new thread is started at most; a wake-up in between waits for that.
+# Least time between two rounds of a thread; a wake-up in between waits for that.
 LISTING_REST_S, SENDING_REST_S = 0.2, 1.0
 # How long the end waits for threads whose storage or receiver does not answer.
 LEAVE_S = 15.0

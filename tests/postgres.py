@@ -98,5 +98,7 @@ def database(server: str) -> Iterator[str]:
     name = f"test_{uuid4().hex}"
     with psycopg.connect(f"{server}/postgres", autocommit=True) as admin:
         admin.execute(f"CREATE DATABASE {name} TEMPLATE template".encode())
-        yield f"{server}/{name}"
+    yield f"{server}/{name}"
+    # Another connection: the test may have restarted the server.
+    with psycopg.connect(f"{server}/postgres", autocommit=True) as admin:
         admin.execute(f"DROP DATABASE {name} WITH (FORCE)".encode())

@@ -120,7 +120,7 @@ def test_a_claim_walks_its_own_index_in_order_and_sorts_nothing(
 ) -> None:
     store, shard = busy
     with _undone(store) as conn:
-        claims = [one for one in _sent_by(conn, shard, which) if re.match("SELECT .* available_at <=", one[0], re.S)]
+        claims = [one for one in _sent_by(conn, shard, which) if re.match("SELECT.*available_at <=", one[0], re.S)]
         ((statement, parameters),) = claims
         plan = str(_explain(conn, statement, parameters))
     assert re.search(rf"\b{index}\b", plan)

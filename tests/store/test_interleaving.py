@@ -12,17 +12,22 @@ from samjobs.decisions.lifecycle import JobCounts
 from samjobs.errors import ErrorClass, InvalidInput
 from samjobs.names import Reason
 from samjobs.states import ImageState, ShardState
-from samjobs.store import Connection, Store, images, jobs, shards
+from samjobs.store import Connection, Store, images, jobs, shards, workers
+from samjobs.store.retrying import What
 from samjobs.store.tables import shards as shard_rows
 from samjobs.store.transitions import verdict_of
 from tests.store.builders import DEAD, REQUEUE, job, new_images, outcomes, read, spec
 
 THREADS = 6
 ACTS = 40
+CREW = [uuid4() for _ in range(3)]
 _TAKEN = {ShardState.DISPATCHED, ShardState.RUNNING}
 
 
 def test_whatever_happens_at_once_nothing_deadlocks_and_counters_add_up(store: Store) -> None:
+    with store.begin() as conn:
+        for incarnation in CREW:
+            workers.register(conn, incarnation, pool="p", region="default", node="n", pid=1)
     ids = [job(store, 12), job(store, 12, parallelism=2), _growing(store)]
     together = Barrier(THREADS)
 
@@ -45,7 +50,7 @@ def _growing(store: Store) -> UUID:
 
 def _act(store: Store, chance: random.Random, job_id: UUID) -> None:
     """One transaction of somebody, mostly of a worker."""
-    act = chance.choice([_work, _work, _work, _work, _suspend, _resume, _retry, _reclaim, _grow])
+    act = chance.choice([_work, _work, _work, _work, _suspend, _resume, _retry, _purge, _reclaim, _beat, _grow])
     try:
         with store.begin() as conn:
             act(conn, chance, job_id)
@@ -61,7 +66,7 @@ def _work(conn: Connection, chance: random.Random, job_id: UUID) -> None:
     shard = chance.choice(taken)
     name = (shard.id, shard.attempt)
     if shard.state is ShardState.DISPATCHED:
-        shards.start(conn, *name, uuid4())
+        shards.start(conn, *name, chance.choice(CREW))
         return
     match chance.randrange(5):
         case 0:
@@ -70,9 +75,10 @@ def _work(conn: Connection, chance: random.Random, job_id: UUID) -> None:
             verdict = chance.choice([REQUEUE, DEAD])
             shards.fail(conn, *name, verdict, error_class=ErrorClass.TRANSIENT, error="x")
         case _:
-            state = chance.choice([ImageState.DONE, ImageState.FAILED, ImageState.SKIPPED])
-            if shards.record(conn, *name, outcomes(shard, state)):
-                shards.finish(conn, *name)
+            told = outcomes(shard, chance.choice([ImageState.DONE, ImageState.FAILED, ImageState.SKIPPED]))
+            some = chance.randrange(len(told) + 1)
+            if shards.record(conn, *name, told[:some]):
+                shards.finish(conn, *name, told)
 
 
 def _suspend(conn: Connection, chance: random.Random, job_id: UUID) -> None:
@@ -84,7 +90,21 @@ def _resume(conn: Connection, chance: random.Random, job_id: UUID) -> None:
 
 
 def _retry(conn: Connection, chance: random.Random, job_id: UUID) -> None:
-    jobs.retry_failed(conn, job_id, actor="ada")
+    what: list[What] = ["all", "dead", "images"]
+    jobs.retry_failed(conn, job_id, what=chance.choice(what), actor="ada")
+
+
+def _purge(conn: Connection, chance: random.Random, job_id: UUID) -> None:
+    if chance.random() < 0.2:
+        jobs.purge_dead(conn, job_id, actor="ada")
+
+
+def _beat(conn: Connection, chance: random.Random, job_id: UUID) -> None:
+    """A lease's transaction: the shard's row, then the worker's."""
+    for shard in shards.at_work(conn, job_id)[:1]:
+        if shard.incarnation is not None:
+            shards.heartbeat(conn, shard.id, shard.attempt, shard.incarnation)
+            workers.heartbeat(conn, shard.incarnation)
 
 
 def _reclaim(conn: Connection, chance: random.Random, job_id: UUID) -> None:
