@@ -33,7 +33,7 @@ lint: $(VENV)/.dev ## format check, lint, types, import contracts
 	$(BIN)/lint-imports
 
 bench: $(VENV)/.dev ## print the tables of every benchmark (BENCH_ARGS=--quick for short ones)
-	@for bench in pipeline resume; do $(BIN)/python -m benchmarks.$$bench $(BENCH_ARGS); done
+	@for bench in pipeline resume queue; do $(BIN)/python -m benchmarks.$$bench $(BENCH_ARGS); done
 
 images: ## build both container images with docker, podman or buildah
 	@tools/build_images.sh

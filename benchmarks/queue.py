@@ -33,7 +33,7 @@ class Sizes:
     claims: int
 
 
-FULL, QUICK = Sizes(1000, 400, 4000, 4000, 300), Sizes(100, 100, 300, 400, 30)
+FULL, QUICK = Sizes(1000, 400, 4000, 4000, 300), Sizes(50, 100, 200, 400, 20)
 
 
 def measure(quick: bool) -> list[Section]:
@@ -52,14 +52,14 @@ def measure(quick: bool) -> list[Section]:
         dispatched = queue_samjobs.dispatch_rates(both, sizes.dispatched)
         with both.ours() as database:
             beats = queue_heartbeats.hot(database, sizes.beats)
-        claimed = {case: claims.run_case(both.postgres, case, sizes.claims) for case in claims.cases(quick)}
+        claimed = claims.run_cases(both.postgres, claims.cases(quick), sizes.claims)
     return [
         _submitted(trials),
         _picked_up(picked_up),
         _worked_off(trials, shapes),
         _dispatched(dispatched),
         _beats(beats),
-        _claimed(claimed),
+        claims.section(claimed),
     ]
 
 
@@ -109,16 +109,6 @@ def _dispatched(rows: list[dict[str, Any]]) -> Section:
 def _beats(rows: list[dict[str, Any]]) -> Section:
     title = f"Heartbeats over {queue_heartbeats.RUNNING} running shards and their workers"
     return Section(title, rows, figures={"hot_share": min(row["share %"] for row in rows) / 100})
-
-
-def _claimed(measured: dict[claims.Case, claims.Claims]) -> Section:
-    rows = [
-        {"queue": case.name, "look ms": cost.look_ms, "claim ms": cost.claim_ms, "worst ms": cost.worst_ms}
-        for case, cost in measured.items()
-    ]
-    flatness = claims.flatness(measured.values())
-    note = f"Medians of one claim after the other. Dearest over cheapest: {flatness:.2f}"
-    return Section("Taking the next shard", rows, note, {"claim_flatness": flatness})
 
 
 if __name__ == "__main__":

@@ -36,7 +36,7 @@ from samjobs.store import connect, shards
 from samjobs.store.rows import ImageOutcome, Shard
 
 NAME = "samjobs"
-LISTED = 100  # the most images that a list takes
+LISTED = 50  # images of a job of many; a backlog is a multiple of it
 BARE_JOBS = "jobs of one bare shard"
 NOTE = (
     "samjobs: a shard is one image, and three transactions (claim; start; outcome and end), with the settings'"

@@ -1,9 +1,9 @@
 """When does the controller look at the table, and what happens when a step of its pass fails?
 
 A pass is a list of steps, one after the other, in one thread. A notification of the database wakes the quick steps at
-once; every `poller_interval_seconds` all of them run, whether anything was heard or not, so that a lost notification
-costs at most that. Where no notification can be had (`database_pooled`) the quick steps run every second: that is two
-small queries, and a person who submits a job waits no longer than that.
+once; every `poller_interval_seconds` all of them run, whether anything was heard or not. And the quick ones run every
+second: nobody notifies when a backoff or a `notBefore` is over, and where no notification can be had at all
+(`database_pooled`) a person who submits a job waits no longer than that.
 
 A failing step never stops the loop. A database that is away ends the pass, since every step needs it; a Redis that is
 away ends only what needs Redis. What nobody foresaw is logged with its traceback, counted, and followed by a rest.
@@ -24,7 +24,7 @@ from samjobs.store.notify import Listener
 
 log = logging.getLogger("controller")
 
-# Without notifications: time between two quick passes.
+# Longest time between two quick passes.
 UNHEARD_S = 1.0
 # After a fault of the code, so that no notification can make it a storm.
 _REST_S = 1.0
@@ -178,6 +178,5 @@ class Loop:
         outages = self._ctx.outages
         if outages.away(DATABASE):
             return outages.pause_s(DATABASE)
-        due_at = self._next_all if self._listener is not None else min(self._next_all, self._next_quick)
-        left_s = due_at - time.monotonic()
+        left_s = min(self._next_all, self._next_quick) - time.monotonic()
         return min(left_s, outages.pause_s(REDIS)) if outages.away(REDIS) else left_s

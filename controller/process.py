@@ -34,6 +34,7 @@ from samjobs.store.notify import Listener
 log = logging.getLogger("controller")
 
 CONNECTIONS = 4  # the loop, the lister, the outbox, and one to spare
+ASK_AFTER_S = 2.0  # an outage is met by trying again, and a shard that is due should not wait for a question
 # Between two tries of a server that is away, at most; less where the poll is shorter.
 LONGEST_PAUSE_S = 15.0
 # A loop that is silent for three polls and this is stuck.
@@ -102,15 +103,24 @@ def _control(settings: Settings, stack: ExitStack) -> Exit:
     ctx.listing.start()
     ctx.sending.start()
     thread.start()
-    while thread.is_alive() and signal.sigtimedwait(SIGNALS, 1.0) is None:
+    while thread.is_alive() and not _signalled():
         pass
     broken = not thread.is_alive()
     _end(ctx, listener, stop, thread)
     return Exit.BROKEN if broken else Exit.DONE
 
 
+def _signalled() -> bool:
+    """Whether this process is asked to end, within a second. After a stop and a continuation Python may give a signal
+    that nobody sent."""
+    got = signal.sigtimedwait(SIGNALS, 1.0)
+    return got is not None and got.si_signo in SIGNALS
+
+
 def _opened(settings: Settings, stack: ExitStack) -> Store:
-    store = connect(settings.database_url, pooled=settings.database_pooled, connections=CONNECTIONS)
+    store = connect(
+        settings.database_url, pooled=settings.database_pooled, connections=CONNECTIONS, ask_after_s=ASK_AFTER_S
+    )
     stack.callback(store.close)
     if store.is_sqlite:
         raise InvalidInput(

@@ -44,6 +44,7 @@ from worker.runner import Runner
 log = logging.getLogger("worker")
 
 CONNECTIONS = 3  # the loop, the gatherer, and what it gathers
+ASK_AFTER_S = 2.0  # an outage is met by trying again, and a start should not wait for a question
 RESERVED_CONNECTIONS = 2  # the presence's and the lease's heartbeats
 
 
@@ -134,7 +135,9 @@ def _work(settings: Settings, drain: Drain) -> None:
 
 
 def _opened(stack: ExitStack, settings: Settings, connections: int) -> Store:
-    store = connect(settings.database_url, pooled=settings.database_pooled, connections=connections)
+    store = connect(
+        settings.database_url, pooled=settings.database_pooled, connections=connections, ask_after_s=ASK_AFTER_S
+    )
     stack.callback(store.close)
     if store.is_sqlite:
         raise InvalidInput(

@@ -93,6 +93,7 @@ class ShardWorker(SimpleWorker):
         self._run(*parsed)
         try:
             self._queue.acknowledge(message)
+            self._tell(WorkerStatus.BUSY)  # not before: the shard waits for its start
         except QueueUnavailable as error:  # its hash goes by itself, later
             self._outage.failed(error)
 
@@ -107,7 +108,8 @@ class ShardWorker(SimpleWorker):
         message = None
         try:
             message = self._queue.pop(self._listened, POP_S)
-            self._tell(WorkerStatus.IDLE if message is None else WorkerStatus.BUSY)
+            if message is None:
+                self._tell(WorkerStatus.IDLE)
         except QueueUnavailable as error:
             pause_s = self._outage.failed(error)
             if message is None:

@@ -18,7 +18,7 @@ from samjobs.execution.shard import End, Host
 from samjobs.names import Reason
 from samjobs.segmentation.work import Outcome
 from samjobs.states import ShardState
-from samjobs.store import jobs, shards
+from samjobs.store import Connection, jobs, shards
 from samjobs.store.rows import Job, Shard, WorkerState
 from worker.drain import Drain
 from worker.gather import Gatherer
@@ -71,16 +71,16 @@ class Runner:
 
     def _begin(self, shard_id: UUID, attempt: int) -> tuple[Job, Shard] | None:
         with self._host.store.begin() as conn:
-            shard = shards.start(conn, shard_id, attempt, self._host.incarnation) or self._left(
-                shards.get(conn, shard_id), attempt
-            )
-            job = None if shard is None else jobs.get(conn, shard.job_id)
-        return None if shard is None or job is None else (job, shard)
+            return shards.start(conn, shard_id, attempt, self._host.incarnation) or self._left(conn, shard_id, attempt)
 
-    def _left(self, shard: Shard | None, attempt: int) -> Shard | None:
+    def _left(self, conn: Connection, shard_id: UUID, attempt: int) -> tuple[Job, Shard] | None:
         """A shard that this process has begun already, and does not run: the answer to its start got lost."""
+        shard = shards.get(conn, shard_id)
         ours = (ShardState.RUNNING, attempt, self._host.incarnation)
-        return shard if shard is not None and (shard.state, shard.attempt, shard.incarnation) == ours else None
+        if shard is None or (shard.state, shard.attempt, shard.incarnation) != ours:
+            return None
+        job = jobs.get(conn, shard.job_id)
+        return None if job is None else (job, shard)
 
     def _run(self, job: Job, shard: Shard) -> str:
         try:

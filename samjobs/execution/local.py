@@ -127,11 +127,9 @@ class LocalWorker(AbstractContextManager["LocalWorker"]):
     def _claim(self, job_id: UUID | None) -> tuple[Job, Shard] | None:
         with self._host.store.begin() as conn:
             for claimed in shards.claim(conn, limit=1, job_id=job_id):
-                shard = shards.start(conn, claimed.id, claimed.attempt, self.incarnation)
-                job = jobs.get(conn, claimed.job_id)
-                assert shard is not None, "claimed in this transaction"
-                assert job is not None, "a shard row refers to its job"
-                return job, shard
+                started = shards.start(conn, claimed.id, claimed.attempt, self.incarnation)
+                assert started is not None, "claimed in this transaction"
+                return started
         return None
 
     def _run(self, job: Job, shard: Shard, listener: Listener, allowance: Allowance) -> None:

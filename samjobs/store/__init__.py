@@ -6,7 +6,8 @@
         jobs.submit(conn, spec)
 
 `engine` connects and begins, `tables` says what is stored, `transitions` is the only code that writes a state;
-`jobs`, `retrying`, `shards`, `images`, `workers` are the named queries per table, `views` reads for people.
+`jobs`, `shards`, `images`, `workers`, `requests`, `deliveries` are the named queries per table (a long one is spread
+over files that its docstring names), `views` reads for decisions and for people, `notify` wakes and hears.
 On Postgres a transaction acts on one job, and a claim stands alone in its own: see `transitions` for why.
 Connections are opaque outside; rows come out as the frozen dataclasses of `rows`.
 """

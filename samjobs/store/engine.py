@@ -7,7 +7,9 @@ With `pooled=True` (pgbouncer in transaction mode) nothing is kept in a session:
 Nothing here retries: `DatabaseUnavailable` is transient, and the caller knows what may be done twice.
 """
 
+import math
 import sqlite3
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -19,6 +21,7 @@ from typing import Any, TypeVar
 import sqlalchemy as sa
 from sqlalchemy import Connection
 from sqlalchemy import exc as sa_errors
+from sqlalchemy.pool import ConnectionPoolEntry
 
 from samjobs.errors import InvalidInput
 from samjobs.store.faults import translate
@@ -32,6 +35,7 @@ KEEPALIVE = MappingProxyType(
     {"keepalives_idle": 20, "keepalives_interval": 10, "keepalives_count": 3, "tcp_user_timeout": 50_000}
 )
 _WRITES = "samjobs_writes"
+_USED_AT = "samjobs_used_at"
 
 __all__ = ["Connection", "Store", "connect", "now"]
 
@@ -80,12 +84,15 @@ class Store:
             raise translated from error
 
 
-def connect(url: str, *, pooled: bool = False, connections: int | None = None) -> Store:
+def connect(url: str, *, pooled: bool = False, connections: int | None = None, ask_after_s: float = 0.0) -> Store:
     """A store at `url`: `sqlite:///path` or `postgresql://user:password@host/name`. Opens no connection yet.
 
     Args:
         pooled: Postgres is reached through pgbouncer in transaction mode.
         connections: most connections to Postgres at once; who needs one more waits for it.
+        ask_after_s: a connection that was idle for longer is asked whether it still is one, before it is used. 0: each
+            time, so that after a restart of the database the first transaction works instead of failing; it costs a
+            round trip, which who tries again by itself can save.
 
     Raises:
         InvalidInput: another kind of address, or SQLite on a network file system.
@@ -102,7 +109,7 @@ def connect(url: str, *, pooled: bool = False, connections: int | None = None) -
         case "sqlite" | "sqlite+pysqlite":
             return _connect_sqlite(parsed)
         case "postgresql" | "postgres" | "postgresql+psycopg":
-            return _connect_postgres(parsed.set(drivername="postgresql+psycopg"), pooled, connections)
+            return _connect_postgres(parsed.set(drivername="postgresql+psycopg"), pooled, connections, ask_after_s)
     raise InvalidInput(f"database {parsed.drivername}:// is not supported: use sqlite:/// or postgresql://")
 
 
@@ -130,14 +137,33 @@ def _on_begin_sqlite(conn: Connection) -> None:
     conn.exec_driver_sql("BEGIN IMMEDIATE" if writes else "BEGIN")
 
 
-def _connect_postgres(url: sa.URL, pooled: bool, connections: int | None) -> Store:
+def _connect_postgres(url: sa.URL, pooled: bool, connections: int | None, ask_after_s: float) -> Store:
     arguments: dict[str, Any] = {"connect_timeout": CONNECT_TIMEOUT_S, **KEEPALIVE}
     if pooled:
         arguments["prepare_threshold"] = None
-    # A ping before use: after a restart of the database the first transaction works, instead of failing.
     size: dict[str, Any] = {} if connections is None else {"pool_size": connections, "max_overflow": 0}
-    engine = sa.create_engine(url, connect_args=arguments, pool_pre_ping=True, **size)
+    engine = sa.create_engine(url, connect_args=arguments, **size)
+    _ask_the_idle(engine, ask_after_s)
     return Store(name=url.render_as_string(hide_password=True), engine=engine, is_sqlite=False, pooled=pooled)
+
+
+def _ask_the_idle(engine: sa.Engine, after_s: float) -> None:
+    """Have a connection that was idle for so long asked whether it still is one; if not, another is made."""
+
+    def note(_connection: Any, record: ConnectionPoolEntry) -> None:
+        record.info[_USED_AT] = time.monotonic()
+
+    def ask(connection: Any, record: ConnectionPoolEntry, _proxy: Any) -> None:
+        if time.monotonic() - record.info.get(_USED_AT, math.inf) < after_s:
+            return
+        dialect = engine.dialect
+        try:
+            dialect.do_ping(connection)
+        except dialect.loaded_dbapi.Error as error:
+            raise sa_errors.DisconnectionError from error
+
+    sa.event.listen(engine, "checkin", note)
+    sa.event.listen(engine, "checkout", ask)
 
 
 _NOW = sa.select(db_now())

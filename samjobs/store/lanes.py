@@ -12,7 +12,7 @@ at the first shard that was still queued, and at work are those that were, and t
 
 Such a look misses what becomes due behind its back: a shard that a resumption or a `parallelism` let go, or that was
 committed later than MARGIN after its own time. So a look in full comes again and again; as often as it takes no more
-than a twentieth of the time. Where nothing is held open, that is every few milliseconds.
+than a twentieth of the time. Where nothing is held open, every pass that comes after a tenth of a second is one.
 """
 
 import time
@@ -31,7 +31,17 @@ from samjobs.names import Reason
 from samjobs.states import JOB_ACTIVE, ShardState
 from samjobs.store.engine import Connection, as_row, now
 from samjobs.store.rows import Shard
-from samjobs.store.tables import ACTIVE, CLAIM_ORDER_IN_LANE, CLAIMABLE, LANE, UNLISTED, in_states, jobs, shards
+from samjobs.store.tables import (
+    ACTIVE,
+    AT_WORK,
+    CLAIM_ORDER_IN_LANE,
+    CLAIMABLE,
+    LANE,
+    UNLISTED,
+    in_states,
+    jobs,
+    shards,
+)
 from samjobs.store.transitions import Why, dispatch
 from samjobs.store.types import db_now
 
@@ -128,8 +138,8 @@ def at_work(conn: Connection, heads: Heads) -> list[AtWork]:
     return found
 
 
-_AT_WORK = sa.select(shards.c.id, shards.c.region, shards.c.tenant, shards.c.state).where(ACTIVE)
-# The known ones by their keys, whatever their state: with ACTIVE, an index of all that was ever active would do too.
+_AT_WORK = sa.select(shards.c.id, shards.c.region, shards.c.tenant, shards.c.state).where(AT_WORK)
+# The known ones by their keys, whatever their state: with AT_WORK, an index of all that was ever at work would do too.
 _AT_WORK_SINCE = sa.union(
     _AT_WORK.where(shards.c.dispatched_at >= sa.bindparam("since")),
     sa.select(*_AT_WORK.selected_columns).where(shards.c.id == sa.any_(sa.bindparam("ids", type_=ARRAY(sa.Uuid)))),
@@ -148,7 +158,7 @@ def lanes(conn: Connection, *, at: datetime, per_lane: int, heads: Heads | None 
         heads = Heads()
     asked: dict[str, Any] = {"at": at, "per_lane": per_lane}
     if heads.since is None:
-        found = [Lane(*row) for row in conn.execute(_LANES, asked)]
+        found = [Lane(*row) for row in conn.execute(_LANES[conn.dialect.name], asked)]
     else:
         young = [tuple(row) for row in conn.execute(_YOUNG, {"since": heads.since})]
         starts = {**dict.fromkeys(young, (heads.since, _EPOCH, 0)), **heads.lanes}
@@ -156,7 +166,7 @@ def lanes(conn: Connection, *, at: datetime, per_lane: int, heads: Heads | None 
         columns = {column.name: [place[n] for place in places] for n, column in enumerate(_PLACE)}
         found = [Lane(*row) for row in conn.execute(_LANES_SINCE, asked | columns)]
     heads.remember(at, found)
-    return [lane for lane in found if lane.due > 0]
+    return sorted((lane for lane in found if lane.due > 0), key=_key)
 
 
 # Postgres ends a walk at an upper bound only where its first column decides; so there is one for each column, and none
@@ -184,29 +194,31 @@ def _first(rows: Any, *where: sa.ColumnElement[bool]) -> sa.ScalarSelect[Any]:
     return sa.select(rows.c.id).where(*where).order_by(*_of(rows)).limit(_ONE).scalar_subquery()
 
 
-def _counted(heads: sa.CTE) -> sa.Select[Any]:
-    """The lanes whose first shards' ids `heads` gives, with what is due in each: fields of Lane."""
-    first, more = shards.alias("first"), shards.alias("more")
-    same = [column == other for column, other in zip(_of(more, LANE), _of(first, LANE), strict=True)]
-    there = sa.tuple_(*_of(more, CLAIM_ORDER_IN_LANE)) >= sa.tuple_(*_of(first, CLAIM_ORDER_IN_LANE))
-    due = (
-        sa.select(_ONE)
-        .where(_claimable(more), *same, there, more.c.available_at <= sa.bindparam("at"))
-        .limit(sa.bindparam("per_lane"))
-        .correlate(first)
-        .subquery()
-    )
-    count = sa.select(sa.func.count()).select_from(due).scalar_subquery()
-    lane, place = _of(first, LANE), _of(first, CLAIM_ORDER_IN_LANE)
-    return sa.select(*lane, count, *place).join_from(heads, first, first.c.id == heads.c.id).order_by(*lane)
+def _counted(heads: sa.CTE, *, lateral: bool) -> sa.Select[Any]:
+    """The lanes whose first shards' ids `heads` gives, with what is due in each: fields of Lane.
+
+    Args:
+        lateral: look each id up by itself. Postgres guesses that there are a hundred lanes, and would rather read a
+            table of some thousand rows than look so many up. SQLite does so anyway, and has no word for it.
+    """
+    by_id = shards.c.id == heads.c.id
+    first: Any = sa.select(shards).where(by_id).limit(_ONE).lateral("first") if lateral else shards.alias("first")
+    more = shards.alias("more")
+    # In order of time: what is due comes first, and the walk ends after `per_lane` whether due or not.
+    ahead = sa.select(more.c.available_at).where(*_from_place(more, _of(first))).order_by(*_of(more))
+    some = ahead.limit(sa.bindparam("per_lane")).correlate(first).subquery()
+    due = sa.select(sa.func.count()).where(some.c.available_at <= sa.bindparam("at")).scalar_subquery()
+    joined = sa.true() if lateral else first.c.id == heads.c.id
+    return sa.select(*_of(first, LANE), due, *_of(first, CLAIM_ORDER_IN_LANE)).join_from(heads, first, joined)
 
 
-def _lanes() -> sa.Select[Any]:
+def _lanes(*, lateral: bool) -> sa.Select[Any]:
     """From lane to lane: each jump finds the first shard beyond the lane of the one before."""
     here, beyond = shards.alias("here"), shards.alias("beyond")
     jump = _first(beyond, _claimable(beyond), sa.tuple_(*_of(beyond, LANE)) > sa.tuple_(*_of(here, LANE)))
     heads = sa.select(_first(shards, CLAIMABLE).label("id")).cte("heads", recursive=True)
-    return _counted(heads.union_all(sa.select(jump.correlate(here)).join_from(heads, here, here.c.id == heads.c.id)))
+    onward = sa.select(jump.correlate(here)).join_from(heads, here, here.c.id == heads.c.id)
+    return _counted(heads.union_all(onward), lateral=lateral)
 
 
 def _lanes_since() -> sa.Select[Any]:
@@ -215,10 +227,10 @@ def _lanes_since() -> sa.Select[Any]:
     columns = [sa.column(column.name, column.type) for column in _PLACE]
     start = sa.func.unnest(*parameters).table_valued(*columns).render_derived("start")
     there = _first(shards, *_from_place(shards, _of(start)))
-    return _counted(sa.select(there.correlate(start).label("id")).select_from(start).cte("heads"))
+    return _counted(sa.select(there.correlate(start).label("id")).select_from(start).cte("heads"), lateral=True)
 
 
-_LANES = _lanes()
+_LANES = {"postgresql": _lanes(lateral=True), "sqlite": _lanes(lateral=False)}
 _LANES_SINCE = _lanes_since()
 # Lanes that no look has seen may have shards of jobs that are new, or whose images are still being listed.
 _OF_JOB = [jobs.c[column.name] for column in LANE]
@@ -240,29 +252,30 @@ def claim_lane(
         at: the time of the look.
         queue_for: the name of the queue on which a shard is to wait.
     """
-    start = _bound((*_key(lane), lane.due_at, lane.job_created_at, lane.index))
-    due = (
-        sa.select(shards)
-        .where(*_from_place(shards, start), shards.c.available_at <= at)
-        .order_by(*_PLACE)
-        .limit(limit)
-        .with_for_update(skip_locked=True)
-    )
-    claimed = [as_row(Shard, row) for row in conn.execute(due)]
+    place = (*_key(lane), lane.due_at, lane.job_created_at, lane.index)
+    asked = {column.name: value for column, value in zip(_PLACE, place, strict=True)}
+    claimed = [as_row(Shard, row) for row in conn.execute(_CLAIM, {**asked, "at": at, "limit": limit})]
     if not claimed:
         return []
     sent = [replace(shard, queue=queue_for(shard)) for shard in claimed]
     return dispatch(conn, sent, Why(Reason.CLAIMED, actor, at))
 
 
-def _bound(values: tuple[Any, ...]) -> list[sa.ColumnElement[Any]]:
-    """Values for the first columns of a place."""
-    return [sa.literal(value, column.type) for value, column in zip(values, _PLACE, strict=False)]
+_CLAIM = (
+    sa.select(shards)
+    .where(
+        *_from_place(shards, [sa.bindparam(column.name, type_=column.type) for column in _PLACE]),
+        shards.c.available_at <= sa.bindparam("at"),
+    )
+    .order_by(*_PLACE)
+    .limit(sa.bindparam("limit"))
+    .with_for_update(skip_locked=True)
+)
 
 
 def due_before(conn: Connection, key: Key, position: Position, *, limit: int) -> int:
     """Shards that are before `position` in a lane; counted up to `limit`."""
-    values = _bound((*key, *position))
+    values = [sa.literal(value, column.type) for value, column in zip((*key, *position), _PLACE, strict=True)]
     same = [column == value for column, value in zip(_PLACE, values, strict=True)]
     # Earlier in the first column, or alike in it and earlier in the next, and so on: each a range of its own.
     earlier = [sa.and_(CLAIMABLE, *same[:n], _PLACE[n] < values[n]) for n in range(len(key), len(values))]

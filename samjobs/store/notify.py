@@ -36,7 +36,9 @@ _FIRST_PAUSE_S = 0.1
 _LONGEST_PAUSE_S = 2.0
 _LEAVE_S = 1.0
 
-_WAKE = sa.select(db_now(), sa.func.pg_notify(CHANNEL, ""))
+# What `wake` does, for a statement that returns something anyway. On Postgres alone.
+WOKEN = sa.func.pg_notify(CHANNEL, "")
+_WAKE = sa.select(db_now(), WOKEN)
 
 
 def wake(conn: Connection) -> datetime:

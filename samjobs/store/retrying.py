@@ -11,7 +11,7 @@ from sqlalchemy import exc as sa_errors
 
 from samjobs.errors import InvalidInput
 from samjobs.names import Reason
-from samjobs.states import ImageState, ShardState
+from samjobs.states import JOB_TERMINAL, ImageState, ShardState
 from samjobs.store.engine import Connection
 from samjobs.store.notify import wake
 from samjobs.store.rows import Job, Retried
@@ -81,8 +81,10 @@ def retry_failed(conn: Connection, job_id: UUID, *, what: What = "all", actor: s
 
 def _settle(conn: Connection, job: Job, why: Why, reopened: int, moved: dict[ShardState, int]) -> None:
     counts = {"images_failed": -reopened} | {_COUNTER[state]: -many for state, many in moved.items()}
-    # A publisher at work learns by `keeper` that what it gathers is no longer all.
-    fresh: dict[str, Any] = {"published_at": None, "keeper": None, "kept_at": None, "alive_at": why.at}
+    fresh: dict[str, Any] = {"published_at": None, "alive_at": why.at}
+    if job.state in JOB_TERMINAL:
+        # A publisher at work learns by this that what it gathers is no longer all.
+        fresh |= {"keeper": None, "kept_at": None}
     try:
         settle_job(conn, job, why, counts=counts, told_as=why.reason, **fresh)
     except sa_errors.IntegrityError as error:

@@ -201,7 +201,7 @@ class Crew:
             with self.world.store.begin() as conn:
                 started = shards.start(conn, *message, incarnation)
             if started is not None:
-                self.world.finish(started)
+                self.world.finish(started[1])
 
 
 def test_two_controllers_send_every_shard_once(start: Start, postgres_url: str, redis_url: str) -> None:

@@ -71,7 +71,7 @@ class World:
         with self.store.begin() as conn:
             started = shards.start(conn, *message, incarnation)
         assert started is not None, f"the message {message} is of no use"
-        return started
+        return started[1]
 
     def finish(self, shard: Shard) -> None:
         with self.store.begin() as conn:

@@ -64,7 +64,7 @@ def running(store: Store, job_id: UUID, incarnation: UUID = ME) -> Shard:
     with store.begin() as conn:
         started = shards.start(conn, claimed.id, claimed.attempt, incarnation)
     assert started is not None
-    return started
+    return started[1]
 
 
 def outcomes(shard: Shard, state: ImageState = ImageState.DONE, **values: Any) -> list[ImageOutcome]:

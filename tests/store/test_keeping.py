@@ -188,6 +188,16 @@ def test_files_gathered_before_a_retry_do_not_count_for_what_came_of_it(store: S
     assert to_publish(store) == [job_id]
 
 
+def test_a_retry_while_images_are_listed_leaves_the_lister_alone(store: Store) -> None:
+    job_id = submitted(store)
+    keep(store, job_id, ONE)
+    add(store, job_id, 0, 2, ONE)
+    run(store, job_id, ImageState.FAILED)
+    with store.begin() as conn:
+        assert jobs.retry_failed(conn, job_id, actor="ada").images == 2
+    assert add(store, job_id, 2, 2, ONE) == 2
+
+
 def test_a_stopped_job_is_published_too(store: Store) -> None:
     job_id = job(store, 2)
     with store.begin() as conn:

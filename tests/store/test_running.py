@@ -119,7 +119,7 @@ def test_a_shard_that_goes_back_has_no_message_any_more(store: Store) -> None:
         for shard in (started, failed):
             begun = shards.start(conn, shard.id, shard.attempt, ME)
             assert begun is not None
-            assert begun.queue == "samjobs:region:eu"
+            assert begun[1].queue == "samjobs:region:eu"
         shards.release(conn, started.id, started.attempt, reason=Reason.DRAINED)
         shards.release(conn, waiting.id, waiting.attempt, reason=Reason.MESSAGE_LOST)
         shards.fail(conn, failed.id, failed.attempt, REQUEUE, error_class=ErrorClass.TRANSIENT, error="503")

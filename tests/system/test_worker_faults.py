@@ -106,9 +106,9 @@ def test_a_healthy_shard_three_leases_long_is_never_handed_out_again(system: Sys
     held = system.hold()
     system.start("controller")
     slow = system.start("worker", held=("mid-image", held))
-    system.start("worker")
     job_id = system.submit("long", 2)
     system.until(lambda: held.pid is not None, "an image takes long")
+    system.start("worker")  # idle, and ready to take it
     began = system.shards(job_id)[0].started_at
     assert began is not None
     system.until(

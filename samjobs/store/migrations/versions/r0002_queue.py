@@ -62,7 +62,7 @@ def _shard_indexes() -> dict[str, tuple[list[Any], dict[str, Any]]]:
     downwards: Any = sa.literal_column("priority DESC")
     return {
         "ix_shards_active": (["job_id"], _where("state IN ('dispatched', 'running')")),
-        "ix_shards_at_work": (["dispatched_at"], _where("state IN ('dispatched', 'running')")),
+        "ix_shards_at_work": (["dispatched_at"], _where("(state NOT IN ('cancelled', 'dead', 'queued', 'succeeded'))")),
         "ix_shards_claim": ([downwards, "available_at", "job_created_at", "index"], claimable),
         "ix_shards_claim_job": (["job_id", "available_at", "index"], claimable),
         "ix_shards_dead": (["id"], _where("state = 'dead'")),
