@@ -5,7 +5,8 @@ by its result whether the shard was still the caller's.
 """
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import fields
 from datetime import datetime, timedelta
 from typing import Any
 from uuid import UUID
@@ -19,7 +20,7 @@ from samjobs.states import ImageState, ShardState
 from samjobs.store.engine import Connection, as_row, now
 from samjobs.store.notify import WOKEN, wake
 from samjobs.store.rows import ImageOutcome, Job, Shard, Subject
-from samjobs.store.tables import images, shards
+from samjobs.store.tables import events, images, jobs, shards
 from samjobs.store.transitions import (
     IllegalTransition,
     Move,
@@ -39,22 +40,33 @@ from samjobs.store.workers import count_images
 def start(conn: Connection, shard_id: UUID, attempt: int, incarnation: UUID) -> tuple[Job, Shard] | None:
     """Begin to run a claimed shard: dispatched → running. None if it is no longer this attempt's to run.
 
-    Somebody waits for it, so it takes as few statements as it can: the row's times are the clock of its own update.
+    Somebody waits for it, so Postgres does it all in one statement, but for the job's own start.
     """
-    job = lock_job_of(conn, shard_id)
-    if job is None:
-        return None
     check_move(ShardState.DISPATCHED, ShardState.RUNNING)
-    begun = {"_id": shard_id, "_attempt": attempt, "_incarnation": incarnation}
-    row = conn.execute(_START if conn.dialect.name == "sqlite" else _START_AND_WAKE, begun).one_or_none()
-    if row is None:
+    asked = {"_id": shard_id, "_attempt": attempt, "_incarnation": incarnation, "_actor": str(incarnation)}
+    if conn.dialect.name == "sqlite":
+        started = _start_step_by_step(conn, asked)
+    else:
+        row = conn.execute(_START_AT_ONCE, asked).one_or_none()
+        started = None if row is None else (Job(*row[len(_SHARD) : -1]), Shard(*row[: len(_SHARD)]))
+    if started is None:
         return None
-    shard = Shard(*row[: len(shards.c)])
-    assert shard.started_at is not None, "just written"
-    why = Why(Reason.STARTED, str(incarnation), shard.started_at)
-    tell(conn, why, Subject.SHARD, job.id, ShardState.DISPATCHED, ShardState.RUNNING, shard_id)
+    job, shard = started
     if job.started_at is None:
-        settle_job(conn, job, why, started_at=why.at)
+        assert shard.started_at is not None, "just written"
+        settle_job(conn, job, Why(Reason.STARTED, str(incarnation), shard.started_at), started_at=shard.started_at)
+    return started
+
+
+def _start_step_by_step(conn: Connection, asked: Mapping[str, Any]) -> tuple[Job, Shard] | None:
+    job = lock_job_of(conn, asked["_id"])
+    row = None if job is None else conn.execute(_START.returning(*shards.c), asked).one_or_none()
+    if job is None or row is None:
+        return None
+    shard = as_row(Shard, row)
+    assert shard.started_at is not None, "just written"
+    why = Why(Reason.STARTED, asked["_actor"], shard.started_at)
+    tell(conn, why, Subject.SHARD, job.id, ShardState.DISPATCHED, ShardState.RUNNING, shard.id)
     return job, shard
 
 
@@ -68,9 +80,38 @@ _START = (
     .values(
         state=ShardState.RUNNING, incarnation=sa.bindparam("_incarnation"), heartbeat_at=db_now(), started_at=db_now()
     )
-    .returning(*shards.c)
 )
-_START_AND_WAKE = _START.returning(WOKEN)
+
+
+_SHARD, _JOB = [field.name for field in fields(Shard)], [field.name for field in fields(Job)]
+
+
+def _start_at_once() -> sa.Select[Any]:
+    """The job locked, the shard moved, its event written, the controllers woken: the fields of Shard, then of Job."""
+    its_job = sa.select(shards.c.job_id).where(shards.c.id == sa.bindparam("_id")).scalar_subquery()
+    # NO KEY UPDATE, as everywhere. The update joins with it, so the job is locked before the shard.
+    locked = sa.select(jobs).where(jobs.c.id == its_job).with_for_update(key_share=True).cte("locked")
+    moved = _START.where(shards.c.job_id == locked.c.id).returning(*shards.c).cte("moved")
+    same = {
+        "subject": Subject.SHARD,
+        "from_state": ShardState.DISPATCHED.value,
+        "to_state": ShardState.RUNNING.value,
+        "reason": Reason.STARTED,
+        "message": "",
+    }
+    columns: dict[str, sa.ColumnElement[Any]] = {
+        "job_id": moved.c.job_id,
+        "shard_id": moved.c.id,
+        "at": moved.c.started_at,
+        "actor": sa.bindparam("_actor", type_=events.c.actor.type),
+        **{name: sa.literal(value, events.c[name].type) for name, value in same.items()},
+    }
+    told = events.insert().from_select(list(columns), sa.select(*columns.values())).returning(events.c.id).cte("told")
+    given = [*(moved.c[name] for name in _SHARD), *(locked.c[name] for name in _JOB)]
+    return sa.select(*given, WOKEN).join_from(moved, locked, moved.c.job_id == locked.c.id).add_cte(told)
+
+
+_START_AT_ONCE = _start_at_once()
 
 
 _PENDING = sa.select(images.c.index).where(

@@ -20,6 +20,7 @@ from typing import Any
 from uuid import UUID
 
 import sqlalchemy as sa
+from sqlalchemy.dialects.postgresql import ARRAY
 
 from samjobs.decisions.lifecycle import JobVerdict, job_state
 from samjobs.errors import InvalidInput
@@ -176,17 +177,15 @@ def check_move(old: ShardState, new: ShardState) -> None:
         raise IllegalTransition(f"a shard that is {old.value} may not become {new.value} (samjobs/states.py)")
 
 
+_DISPATCHED = {"state": ShardState.DISPATCHED, "incarnation": None, "heartbeat_at": None, "started_at": None}
 _DISPATCH = (
     shards.update()
     .where(shards.c.id == sa.bindparam("_id"))
     .values(
-        state=ShardState.DISPATCHED,
+        **_DISPATCHED,
         attempt=sa.bindparam("_attempt"),
         queue=sa.bindparam("_queue"),
         dispatched_at=sa.bindparam("_at"),
-        incarnation=None,
-        heartbeat_at=None,
-        started_at=None,
     )
 )
 
@@ -194,21 +193,23 @@ _DISPATCH = (
 def dispatch(conn: Connection, claimed: Sequence[Shard], why: Why) -> list[Shard]:
     """Move queued shards, whose rows this transaction has locked, to dispatched with their next attempt.
 
-    `queue` is written as it stands in each: who sends messages sets it before.
+    `queue` is written as it stands in each: who sends messages sets it before. Postgres takes one statement for all.
     """
     check_move(ShardState.QUEUED, ShardState.DISPATCHED)
     dispatched = [
-        replace(
-            shard,
-            state=ShardState.DISPATCHED,
-            attempt=shard.attempt + 1,
-            dispatched_at=why.at,
-            incarnation=None,
-            heartbeat_at=None,
-            started_at=None,
-        )
+        replace(shard, **_DISPATCHED, attempt=shard.attempt + 1, dispatched_at=why.at)  # type: ignore[arg-type]
         for shard in claimed
     ]
+    if conn.dialect.name == "sqlite":
+        _dispatch_each(conn, dispatched, why)
+    else:
+        rows = {"ids": [one.id for one in dispatched], "attempts": [one.attempt for one in dispatched]}
+        told = {"_at": why.at, "_actor": why.actor, "_message": why.message, "_reason": why.reason}
+        conn.execute(_DISPATCH_ALL, {**rows, "queues": [one.queue for one in dispatched], **told})
+    return dispatched
+
+
+def _dispatch_each(conn: Connection, dispatched: Sequence[Shard], why: Why) -> None:
     rows = [{"_id": shard.id, "_attempt": shard.attempt, "_queue": shard.queue, "_at": why.at} for shard in dispatched]
     conn.execute(_DISPATCH, rows)
     for_all = {
@@ -218,7 +219,38 @@ def dispatch(conn: Connection, claimed: Sequence[Shard], why: Why) -> list[Shard
         **vars(why),
     }
     conn.execute(events.insert(), [for_all | {"job_id": shard.job_id, "shard_id": shard.id} for shard in dispatched])
-    return dispatched
+
+
+def _dispatch_all() -> sa.Insert:
+    """The update of all rows, and an event for each."""
+    columns = {"ids": shards.c.id, "attempts": shards.c.attempt, "queues": shards.c.queue}
+    arrays = [sa.bindparam(name, type_=ARRAY(column.type)) for name, column in columns.items()]
+    given = [sa.column(column.name, column.type) for column in columns.values()]
+    sent = sa.func.unnest(*arrays).table_valued(*given).render_derived("sent")
+    at = sa.bindparam("_at", type_=events.c.at.type)
+    moved = (
+        shards.update()
+        .where(shards.c.id == sent.c.id)
+        .values(**_DISPATCHED, attempt=sent.c.attempt, queue=sent.c.queue, dispatched_at=at)
+        .returning(shards.c.id, shards.c.job_id)
+        .cte("moved")
+    )
+    same = {
+        "subject": Subject.SHARD,
+        "from_state": ShardState.QUEUED.value,
+        "to_state": ShardState.DISPATCHED.value,
+    }
+    told: dict[str, sa.ColumnElement[Any]] = {
+        "job_id": moved.c.job_id,
+        "shard_id": moved.c.id,
+        "at": at,
+        **{name: sa.bindparam(f"_{name}", type_=events.c[name].type) for name in ("actor", "message", "reason")},
+        **{name: sa.literal(value, events.c[name].type) for name, value in same.items()},
+    }
+    return events.insert().from_select(list(told), sa.select(*told.values()), include_defaults=False)
+
+
+_DISPATCH_ALL = _dispatch_all()
 
 
 def move_shard(conn: Connection, job: Job, shard_id: UUID, attempt: int, move: Move) -> Shard | None:
