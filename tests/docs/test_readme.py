@@ -11,7 +11,7 @@ from samjobs.spec import Format, Mode
 
 ROOT = Path(__file__).resolve().parents[2]
 README = (ROOT / "README.md").read_text()
-DOCUMENTS = ["README.md", "CHANGELOG.md", "docs/decisions.md", "docs/limits.md"]
+DOCUMENTS = ["README.md", "CHANGELOG.md", "docs/decisions.md", "docs/limits.md", "docs/queue.md", "docs/containers.md"]
 
 
 @pytest.mark.parametrize("document", DOCUMENTS)
@@ -34,7 +34,7 @@ def test_every_option_of_the_readme_exists() -> None:
             check=True,
             env={"COLUMNS": "300", "PATH": "", "HOME": "/tmp", "TERM": "dumb"},
         ).stdout
-        for command in (["process"], ["queue", "retry"], ["queue", "status"], ["show"])
+        for command in (["process"], ["submit"], ["queue", "retry"], ["queue", "status"], ["show"])
     )
     unknown = sorted(set(re.findall(r"(?<![\w-])(--[a-z][a-z-]+)", README)) - set(re.findall(r"--[a-z][a-z-]+", helps)))
     assert not unknown, "README.md names options that the command does not have"

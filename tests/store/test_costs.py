@@ -91,7 +91,7 @@ CASES: dict[str, Callable[[Connection, Shard], object]] = {
 
 def _claim_in_a_lane(conn: Connection) -> None:
     (lane,) = shards.lanes(conn, at=now(conn), per_lane=10)
-    shards.claim_lane(conn, lane, limit=10, at=now(conn), queue_for=lambda _: "samjobs:region:default")
+    shards.claim_lane(conn, lane, limit=1, at=now(conn), queue_for=lambda _: "samjobs:region:default")
 
 
 @pytest.mark.parametrize("case", CASES)
