@@ -6,6 +6,7 @@ over after `stale_job_timeout_seconds` and leaves out what is there already.
 """
 
 import itertools
+import logging
 import threading
 import time
 from collections import Counter
@@ -37,6 +38,9 @@ class _Later:
 
     at: float  # monotonic
     pause_s: float
+
+
+log = logging.getLogger("controller")
 
 
 class Lister:
@@ -80,8 +84,8 @@ class Lister:
             self._give_up(job, describe(error))
         except LeaseLost:
             self._later.pop(job.id, None)  # another controller lists it
-        except Exception:
-            self._again(job)
+        except Exception as error:
+            self._again(job, error)
             raise
         finally:
             self._current = None
@@ -93,7 +97,8 @@ class Lister:
             found = jobs.to_list(conn, stale_s=self._stale_s, limit=_MOST_JOBS)
             at = time.monotonic()
             mine = [jobs.get(conn, job_id) for job_id, later in self._later.items() if later.at <= at]
-        for job in (*mine, *found):
+        # New ones first: a place that does not answer takes its time at each try, and nobody is to wait behind it.
+        for job in (*(one for one in found if one.id not in self._later), *mine):
             if job is not None and self._to_do(job) and self._keep(job):
                 return job
         return None
@@ -141,12 +146,13 @@ class Lister:
         if waited >= GIVEN_UP_AFTER:
             self._give_up(job, f"its images could not be listed for a day: {describe(error)}")
             return
-        self._again(job)
+        self._again(job, error)
 
-    def _again(self, job: Job) -> None:
+    def _again(self, job: Job, error: Exception) -> None:
         before = self._later.get(job.id)
         pause_s = FIRST_PAUSE_S if before is None else min(LONGEST_PAUSE_S, 2 * before.pause_s)
         self._later[job.id] = _Later(time.monotonic() + pause_s, pause_s)
+        log.warning("job %s could not be listed, tried again in %.0f s: %s", job.id, pause_s, describe(error))
 
     def _give_up(self, job: Job, why: str) -> None:
         """End it as failed, unless it has ended already: a cancelled one takes no images either."""

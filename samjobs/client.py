@@ -341,7 +341,8 @@ def _valid(spec: JobSpec | Mapping[str, Any]) -> JobSpec:
     Raises:
         InvalidInput: it is wrong, or too large.
     """
-    parsed = spec if isinstance(spec, JobSpec) else parse(JobSpec, dict(spec), "spec")
+    given = dict(spec) if isinstance(spec, Mapping) else spec
+    parsed = given if isinstance(given, JobSpec) else parse(JobSpec, given, "spec")
     size = len(parsed.model_dump_json(by_alias=True, exclude_defaults=True).encode("utf-8", "backslashreplace"))
     if size > MAX_SPEC_BYTES:
         raise InvalidInput(

@@ -9,6 +9,7 @@ x0, y0, x1, y1.
 
 import hashlib
 import json
+import re
 import unicodedata
 from enum import StrEnum
 from typing import Annotated, Any, Literal, Self, TypeVar
@@ -45,7 +46,18 @@ Name = Annotated[
     str,
     StringConstraints(min_length=1, max_length=253, pattern=r"^[A-Za-z0-9]([A-Za-z0-9._-]*[A-Za-z0-9])?$"),
 ]
-Uri = Annotated[str, StringConstraints(min_length=1, max_length=4096)]
+
+
+def _without_secret(value: str) -> str:
+    """Specs are stored and shown; and no file system and no web knows a NUL."""
+    if "\x00" in value:
+        raise ValueError("the address holds a NUL character: leave it out")
+    if re.match(r"[A-Za-z][A-Za-z0-9+.-]*://[^/@]*:[^/@]*@", value):
+        raise ValueError("the address holds a user and a password: leave them out, and set them where the work is done")
+    return value
+
+
+Uri = Annotated[str, StringConstraints(min_length=1, max_length=4096), AfterValidator(_without_secret)]
 Phrase = Annotated[
     str, StringConstraints(strip_whitespace=True, min_length=1, max_length=200), AfterValidator(_on_one_line)
 ]

@@ -27,9 +27,9 @@ def test_a_relative_path_is_refused_by_its_field(images: dict[str, object], fiel
         settled(spec(Images.model_validate(images)))
 
 
-def test_an_unknown_scheme_is_refused_without_its_password() -> None:
+def test_an_unknown_scheme_is_refused_without_its_user() -> None:
     with pytest.raises(InvalidInput, match=r"images.prefix: ftp://\*\*\*@host/x: scheme ftp is not known"):
-        settled(spec(Images(prefix="ftp://me:hush@host/x")))
+        settled(spec(Images(prefix="ftp://me@host/x")))
 
 
 def test_an_output_that_lies_under_a_file_is_refused(tmp_path: Path) -> None:

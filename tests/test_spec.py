@@ -54,6 +54,12 @@ REFUSED = [
     ),
     ({"notBefore": "2027-01-01T00:00:00"}, "notBefore"),
     ({"engine": "sam4"}, "engine"),
+    ({"output": {"uri": "s3://ada:secret@bucket/x"}}, "output.uri: the address holds a user and a password"),
+    (
+        {"images": {"prefix": "https://ada:secret@example.org/"}},
+        "images.prefix: the address holds a user and a password",
+    ),
+    ({"output": {"uri": "out\x00"}}, "output.uri: the address holds a NUL character"),
     ({"output": {"uri": "out", "formats": ["png"]}}, "output.formats.0"),
     ({"prompts": {"text": ["x" * 201]}}, "prompts.text.0.text"),
     ({"images": {"list": [{"image": "a.jpg"}] * 101}}, "images.list"),
@@ -73,6 +79,17 @@ def test_a_callback_that_is_refused_is_not_shown(callback: str) -> None:
     with pytest.raises(InvalidInput, match="callback") as caught:
         spec(callback=callback)
     assert "SECRET" not in str(caught.value)
+
+
+def test_an_account_in_an_address_is_no_secret() -> None:
+    place = "abfs://masks@account.dfs.core.windows.net/trip"
+    assert spec(output={"uri": place}).output.uri == place
+
+
+def test_a_password_in_an_address_is_not_repeated() -> None:
+    with pytest.raises(InvalidInput) as refused:
+        spec(output={"uri": "s3://ada:secret@bucket/x"})
+    assert "secret" not in str(refused.value)
 
 
 def test_short_forms_mean_the_long_ones() -> None:

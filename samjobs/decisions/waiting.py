@@ -125,9 +125,11 @@ def in_a_queue(view: View) -> Answer | None:
 def backoff(view: View) -> Answer | None:
     """It failed, and is not tried again at once."""
     shard = view.next
-    if shard is None or shard.available_at <= view.at or not shard.failures:
+    if shard is None or shard.available_at <= view.at or not (shard.failures or shard.error):
         return None
     until = f"waits for its backoff until {_clock(shard.available_at)}, {_span(shard.available_at, view.at)}"
+    if not shard.failures:  # a fault that no shard is charged with
+        return Reason.BACKOFF, f"{until}: {shard.error}"
     told = f"{until}, after failure {shard.failures} of {view.max_attempts} of shard {shard.index}"
     return Reason.BACKOFF, f"{told}: {shard.error or 'no error was told'}"
 

@@ -63,9 +63,9 @@ def overdue(conn: Connection, *, limit: int = 100) -> list[Job]:
 def silent(conn: Connection, *, timeout_s: float, limit: int = 100) -> list[Job]:
     """Active jobs of which nothing was heard for `timeout_s`, oldest first.
 
-    What counts: the job's own signs of life (`alive_at`), the keeper that lists its images, and the last image that
-    any listed worker of its region committed: a job that waits behind others that move is well. A job with a running
-    shard is never silent: the shard's lease judges that. Nor is a suspended one.
+    What counts: the job's own signs of life (`alive_at`), and the last image that any listed worker of its region
+    committed: a job that waits behind others that move is well. A job with a running shard is never silent: the shard's
+    lease judges that. Nor is one that is suspended, or whose images are not all listed: whoever lists gives it up.
     """
     past = now(conn) - timedelta(seconds=timeout_s)
     moving = sa.exists().where(workers.c.region == jobs.c.region, workers.c.progressed_at >= past)
@@ -74,7 +74,7 @@ def silent(conn: Connection, *, timeout_s: float, limit: int = 100) -> list[Job]
         ACTIVE_JOB,
         sa.not_(jobs.c.suspend),
         jobs.c.alive_at < past,
-        sa.or_(jobs.c.kept_at.is_(None), jobs.c.kept_at < past),
+        jobs.c.expanded_at.is_not(None),
         sa.not_(moving),
         sa.not_(running),
     )

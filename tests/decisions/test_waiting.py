@@ -86,6 +86,11 @@ CASES: dict[str, tuple[dict[str, Any], Reason, str]] = {
         "shard 4 was sent to queue samjobs:region:us 3 s ago, but no worker of region us is alive "
         "(last heard of one 125 s ago): start one, or see why none starts",
     ),
+    "a pause that nobody is charged with": (
+        {"next": NextShard(4, NOW + timedelta(seconds=60), 0, "the disk is full")},
+        Reason.BACKOFF,
+        "waits for its backoff until 2026-03-01 14:03:12 UTC, in 60 s: the disk is full",
+    ),
     "backoff": (
         {"next": FAILED},
         Reason.BACKOFF,

@@ -98,10 +98,10 @@ def test_a_job_of_which_nothing_was_heard_for_long_is_silent(store: Store) -> No
     waiting, ended = job(store, 4), job(store, 2)
     run(store, ended)
     with store.begin() as conn:
-        being_listed = jobs.submit(conn, spec()).job_id
+        jobs.submit(conn, spec())  # its listing may stand behind another one, or take long
     assert silent(store) == []
     make_older(store, 100)
-    assert silent(store) == [waiting, being_listed]
+    assert silent(store) == [waiting]
     assert silent(store, timeout_s=200) == []
 
 
@@ -182,13 +182,3 @@ def test_a_retry_is_a_sign_of_life(store: Store) -> None:
         jobs.retry_failed(conn, job_id, actor="ada")
     assert shard_of(store, job_id).state is ShardState.QUEUED
     assert silent(store) == []
-
-
-def test_a_job_whose_images_are_being_listed_is_not_silent(store: Store) -> None:
-    with store.begin() as conn:
-        job_id = jobs.submit(conn, spec()).job_id
-        jobs.keep(conn, job_id, uuid4(), stale_s=60)
-    make_older(store, 100)
-    assert silent(store) == []
-    make_older(store, 100, kept_at=True)
-    assert silent(store) == [job_id]
