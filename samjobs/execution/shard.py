@@ -41,6 +41,7 @@ from samjobs.storage import Storage
 from samjobs.storage.paths import scheme_of
 from samjobs.store import Connection, Store, images, shards
 from samjobs.store.rows import ImageOutcome, LeaseAnswer, Shard
+from samjobs.store.transitions import IllegalTransition
 
 FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.1, 5.0  # between two tries to reach a database that is away
 
@@ -221,7 +222,12 @@ class _Run:
         if not self._lease.held():
             return _given_up(self._lease.answer)
         if not ran.stopped and not ran.postponed:
-            self._insist(self._progress.finish)
+            try:
+                self._insist(self._progress.finish)
+            except IllegalTransition as error:
+                # A database that came back without what it had committed (a replica that lagged took over): the images
+                # are done again, and the charge bounds how often.
+                return self._charge(error)
             return End.FINISHED
         self._insist(self._progress.flush)
         if ran.stopped:

@@ -18,10 +18,13 @@ from samjobs.segmentation.engines.opencv import OpenCVEngine
 from samjobs.segmentation.pipeline import Limit
 from samjobs.segmentation.work import Outcome
 from samjobs.spec import JobSpec, Prompts, RetryPolicy, TextPrompt
-from samjobs.states import ShardState
+from samjobs.states import ImageState, ShardState
 from samjobs.storage import Access, Storage
 from samjobs.store import Store, connect, jobs, now, workers
 from samjobs.store.rows import Shard
+from samjobs.store.tables import images as image_table
+from samjobs.store.tables import jobs as job_table
+from samjobs.store.tables import shards as shard_table
 from tests.execution.builders import Interrupted, draw, events, image_rows, job, job_of, settings, spec, states, until
 from tests.store.builders import ME, read, running, shard_of
 
@@ -248,6 +251,26 @@ def test_a_fault_of_the_device_ends_the_run_though_the_lease_is_lost(store: Stor
         _run(store, job_id, Interrupted(1, cancelled_then_broken), stale_job_timeout_seconds=0.3)
 
     assert shard_of(store, job_id).state is ShardState.CANCELLED
+
+
+def test_outcomes_that_the_database_forgot_are_done_again(store: Store, tmp_path: Path) -> None:
+    """As after a failover to a replica that lagged: what was committed is not there."""
+    job_id = job(store, tmp_path, 4)
+
+    def forget() -> None:
+        until(lambda: "done" in states(store, job_id), "an outcome is committed")
+        with store.begin() as conn:
+            conn.execute(image_table.update().values(state=ImageState.PENDING, finished_at=None))
+            conn.execute(shard_table.update().values(images_done=0))
+            conn.execute(job_table.update().values(images_done=0))
+
+    assert _run(store, job_id, Interrupted(3, forget)) is End.RETRY
+    assert shard_of(store, job_id).failures == 1
+    assert "have no outcome" in (shard_of(store, job_id).error or "")
+    with store.begin() as conn:
+        conn.execute(shard_table.update().values(available_at=now(conn)))
+    assert _run(store, job_id) is End.FINISHED
+    assert set(states(store, job_id)) <= {"done", "skipped"}
 
 
 @contextmanager
