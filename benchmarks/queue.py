@@ -33,7 +33,7 @@ class Sizes:
     claims: int
 
 
-FULL, QUICK = Sizes(1000, 400, 4000, 4000, 300), Sizes(50, 100, 200, 400, 20)
+FULL, QUICK = Sizes(1000, 400, 4000, 4000, 300), Sizes(50, 60, 200, 400, 20)
 
 
 def measure(quick: bool) -> list[Section]:

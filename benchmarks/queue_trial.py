@@ -25,7 +25,7 @@ _MARK = struct.Struct("<qq")
 _PATIENCE_S = 60.0
 _LEAVE_S = 3.0  # for a process that was asked to end
 _SETTLE_S = 0.5  # between a backlog and the first lone job
-_GAP_S = (0.03, 0.08)  # between two lone jobs: long enough for a system to tidy up, and no rhythm
+_GAP_S = (0.02, 0.06)  # between two lone jobs: long enough for a system to tidy up, and no rhythm
 
 
 @dataclass(frozen=True)
