@@ -61,7 +61,9 @@ def fill(store: Store, job_id: UUID, count: int, state: ShardState = ShardState.
     """Give a job `count` shards of one image, queued or succeeded, by one statement; their images are not written."""
     done = state is ShardState.SUCCEEDED
     with store.begin() as conn:
-        at = jobs.get(conn, job_id).created_at if done else None  # type: ignore[union-attr]
+        filled = jobs.get(conn, job_id)
+        assert filled is not None, "just submitted"
+        at = filled.created_at if done else None
         conn.execute(_FILL, {"job_id": job_id, "count": count, "state": state.value, "done": int(done), "at": at})
         conn.execute(_COUNT_UP, {"job_id": job_id, "count": count, "done": count * done})
 

@@ -24,7 +24,7 @@ from controller.metrics import Metrics
 from controller.outages import REDIS, Outages
 from controller.outbox import Outbox
 from samjobs import __version__
-from samjobs.errors import DatabaseUnavailable, InvalidInput, QueueUnavailable, SamjobsError, SchemaMismatch, describe
+from samjobs.errors import DatabaseUnavailable, InvalidInput, QueueUnavailable, SamjobsError, describe
 from samjobs.health import HealthPort
 from samjobs.queue import RedisQueue
 from samjobs.settings import Settings, load
@@ -70,9 +70,8 @@ def main() -> Exit:
 
 
 def _remedy(error: SamjobsError) -> str:
-    if isinstance(error, DatabaseUnavailable):
-        return "; start it, or name another in SAMJOBS_DATABASE_URL"
-    return "; run `samjobs migrate`, or the samjobs that fits it" if isinstance(error, SchemaMismatch) else ""
+    """What the library cannot know: where this process has its address from."""
+    return "; start it, or name another in SAMJOBS_DATABASE_URL" if isinstance(error, DatabaseUnavailable) else ""
 
 
 def _control(settings: Settings, stack: ExitStack) -> Exit:

@@ -24,7 +24,6 @@ from samjobs.errors import (
     DeviceFault,
     InvalidInput,
     SamjobsError,
-    SchemaMismatch,
     describe,
 )
 from samjobs.execution.shard import Host
@@ -77,9 +76,8 @@ def main() -> Exit:
 
 
 def _remedy(error: SamjobsError) -> str:
-    if isinstance(error, DatabaseUnavailable):
-        return "; start it, or name another in SAMJOBS_DATABASE_URL"
-    return "; run `samjobs migrate`, or the samjobs that fits it" if isinstance(error, SchemaMismatch) else ""
+    """What the library cannot know: where this process has its address from."""
+    return "; start it, or name another in SAMJOBS_DATABASE_URL" if isinstance(error, DatabaseUnavailable) else ""
 
 
 def _work(settings: Settings, drain: Drain) -> None:

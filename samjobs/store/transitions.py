@@ -197,7 +197,15 @@ def dispatch(conn: Connection, claimed: Sequence[Shard], why: Why) -> list[Shard
     """
     check_move(ShardState.QUEUED, ShardState.DISPATCHED)
     dispatched = [
-        replace(shard, **_DISPATCHED, attempt=shard.attempt + 1, dispatched_at=why.at)  # type: ignore[arg-type]
+        replace(
+            shard,
+            state=ShardState.DISPATCHED,
+            incarnation=None,
+            heartbeat_at=None,
+            started_at=None,
+            attempt=shard.attempt + 1,
+            dispatched_at=why.at,
+        )
         for shard in claimed
     ]
     if conn.dialect.name == "sqlite":

@@ -1,5 +1,7 @@
 """Recording, failing and releasing shards; on both databases."""
 
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from dataclasses import replace
 from datetime import timedelta
 from typing import Any
@@ -13,11 +15,12 @@ from samjobs.errors import ErrorClass
 from samjobs.names import Reason
 from samjobs.spec import RetryPolicy
 from samjobs.states import ImageState, JobState, ShardState
-from samjobs.store import Store, images, jobs, now, shards
+from samjobs.store import Store, connect, images, jobs, now, shards
 from samjobs.store.rows import ImageOutcome, LeaseAnswer
 from samjobs.store.tables import shards as shard_rows
 from samjobs.store.transitions import IllegalTransition
 from tests.store.builders import DEAD, ME, REQUEUE, claim, job, outcomes, read, run, running, shard_of
+from tests.waiting import until
 
 HOSTILE = "NUL \x00, lone \udcff, ملف 🌋, line\nbreak"
 
@@ -217,3 +220,28 @@ def test_nothing_can_be_done_with_a_shard_that_is_not_there(store: Store) -> Non
         assert not shards.release(conn, missing, 1, reason=Reason.DRAINED)
         assert not shards.fail(conn, missing, 1, DEAD, error_class=ErrorClass.WORKER, error="x")
         assert shards.get(conn, missing) is None
+
+
+def test_a_start_that_waited_for_a_cancel_starts_nothing(postgres_url: str) -> None:
+    """The one statement of a start saw the shard dispatched when it began; what it finds after its wait counts."""
+    with closing(connect(postgres_url)) as store, ThreadPoolExecutor(1) as other:
+        job_id = job(store, 2)
+        (claimed,) = claim(store)
+
+        def start() -> object:
+            with store.begin() as conn:
+                return shards.start(conn, claimed.id, claimed.attempt, ME)
+
+        def waits() -> bool:
+            waiting = (
+                "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'"
+            )
+            with store.read() as conn:
+                return conn.execute(sa.text(waiting)).scalar_one() == 1
+
+        with store.begin() as conn:
+            assert jobs.cancel(conn, job_id, actor="ada")
+            started = other.submit(start)
+            until(waits, "the start waits for the job that is being cancelled")
+        assert started.result() is None
+        assert shard_of(store, job_id).state is ShardState.CANCELLED
