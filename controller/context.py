@@ -12,6 +12,7 @@ from samjobs.queue import RedisQueue
 from samjobs.settings import Settings
 from samjobs.store import Store
 from samjobs.store.lanes import Heads
+from samjobs.store.views import limits_of
 
 # What a step did, in words of its own: for the log and the metrics.
 Counts = Mapping[str, int]
@@ -40,12 +41,7 @@ class Context:
     @property
     def limits(self) -> Limits:
         """What is set for the dispatch."""
-        return Limits(
-            region_concurrency=self.settings.region_concurrency,
-            dispatch_window=self.settings.dispatch_window,
-            tenant_concurrency=self.settings.tenant_concurrency,
-            tenant_rate_per_minute=self.settings.tenant_rate_per_minute,
-        )
+        return limits_of(self.settings)
 
     def look_in_full(self) -> None:
         """Let the next dispatch see what went back to an old place in the line, before where its last look began."""

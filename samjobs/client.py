@@ -21,7 +21,6 @@ from pydantic import TypeAdapter, ValidationError
 
 from samjobs import places, settings
 from samjobs.decisions import waiting
-from samjobs.decisions.dispatch import Limits
 from samjobs.errors import InvalidInput, QueueUnavailable, SamjobsError
 from samjobs.listing import images_of
 from samjobs.names import DEFAULT_TENANT, Reason
@@ -179,19 +178,13 @@ class Client(AbstractContextManager["Client"]):
         True as far as this process has the settings of the controller; that a tenant's minute is used up is told where
         Redis can be asked.
         """
-        set_to = self._settings
-        limits = Limits(
-            region_concurrency=set_to.region_concurrency,
-            dispatch_window=set_to.dispatch_window,
-            tenant_concurrency=set_to.tenant_concurrency,
-            tenant_rate_per_minute=set_to.tenant_rate_per_minute,
-        )
+        limits = views.limits_of(self._settings)
         with self.store.read() as conn:
             found = _job(conn, job).id
             view = views.waiting_view(conn, found, limits, alive_within_s=self.alive_within_s)
         assert view is not None, "found in this transaction"
         if limits.tenant_rate_per_minute is not None:
-            minute_left = _minute_left(set_to, view.tenant, limits.tenant_rate_per_minute, view.at)
+            minute_left = _minute_left(self._settings, view.tenant, limits.tenant_rate_per_minute, view.at)
             view = replace(view, minute_left=minute_left)
         return waiting.why(view)
 

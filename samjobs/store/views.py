@@ -9,6 +9,7 @@ from uuid import UUID
 import sqlalchemy as sa
 
 from samjobs.decisions import dispatch, waiting
+from samjobs.settings import Settings
 from samjobs.states import JOB_ACTIVE, JobState, ShardState
 from samjobs.store import lanes
 from samjobs.store.engine import Connection, as_row, now
@@ -105,6 +106,16 @@ _FREE = (
 def _by_region(conn: Connection, *conditions: sa.ColumnElement[bool]) -> Counter[str]:
     query = sa.select(shards.c.region, sa.func.count()).where(*conditions).group_by(shards.c.region)
     return Counter({region: many for region, many in conn.execute(query)})  # noqa: C416 - typed so
+
+
+def limits_of(settings: Settings) -> dispatch.Limits:
+    """What is set for the dispatch. Here, because decisions know no settings, and who makes a view needs both."""
+    return dispatch.Limits(
+        region_concurrency=settings.region_concurrency,
+        dispatch_window=settings.dispatch_window,
+        tenant_concurrency=settings.tenant_concurrency,
+        tenant_rate_per_minute=settings.tenant_rate_per_minute,
+    )
 
 
 def dispatch_view(

@@ -5,9 +5,7 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from collections import Counter
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -35,14 +33,6 @@ def draw(path: Path, number: int = 0, colour: str = "red") -> Path:
 
 def draw_many(folder: Path, count: int) -> list[Path]:
     return [draw(folder / f"{number:03}.png", number) for number in range(count)]
-
-
-def until(condition: Callable[[], bool], what: str) -> None:
-    """Wait for another process; fail after a time that no healthy one takes."""
-    deadline = time.monotonic() + PATIENCE_S
-    while not condition():
-        assert time.monotonic() < deadline, f"waited in vain until {what}"
-        time.sleep(0.005)
 
 
 @dataclass(frozen=True)

@@ -15,9 +15,9 @@ from samjobs.names import Reason
 from samjobs.states import ImageState, ShardState
 from samjobs.store import Store, jobs, requests, shards
 from samjobs.store.tables import requests as request_rows
-from tests.cli.command import until
 from tests.cli.job_table import JobTable, cells, fields
 from tests.store.builders import DEAD, job, read, run, running, shard_of
+from tests.waiting import until
 
 LIST = {"images": {"list": [{"image": "/photos/a.jpg"}]}, "prompts": {"text": ["bus"]}, "output": {"uri": "/out/list"}}
 OPTIONS = ("--input", "s3://photos/trip", "--prompt", "red car", "--output", "s3://out/trip")

@@ -4,7 +4,8 @@ import signal
 import sqlite3
 
 from samjobs.store import connect, jobs
-from tests.cli.command import Samjobs, draw, draw_many, until
+from tests.cli.command import Samjobs, draw, draw_many
+from tests.waiting import until
 
 
 def test_what_was_only_queued_is_worked_by_queue_process(samjobs: Samjobs) -> None:

@@ -4,7 +4,8 @@ import os
 import signal
 from collections import Counter
 
-from tests.cli.command import Samjobs, draw_many, read_until, until
+from tests.cli.command import Samjobs, draw_many, read_until
+from tests.waiting import until
 
 IMAGES = 120
 

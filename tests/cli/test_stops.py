@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from samjobs.states import ShardState
-from tests.cli.command import Samjobs, draw_many, kill, read_until, until
+from tests.cli.command import Samjobs, draw_many, kill, read_until
+from tests.waiting import until
 
 
 def test_kill_9_in_the_middle_of_200_images_costs_at_most_the_image_in_hand(samjobs: Samjobs) -> None:

@@ -19,8 +19,8 @@ from samjobs.settings import PROFILES
 from samjobs.spec import JobSpec, parse
 from samjobs.states import ImageState, JobState, ShardState
 from samjobs.store import Store, connect, jobs, requests
-from tests.cli.command import until
 from tests.store.builders import read, run
+from tests.waiting import until
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = (ROOT / "docs/queue.md").read_text()

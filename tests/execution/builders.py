@@ -2,7 +2,6 @@
 
 import subprocess
 import sys
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -72,14 +71,6 @@ def events(store: Store, job_id: UUID) -> list[str]:
     """Why things happened to a job, in order."""
     with store.read() as conn:
         return [event.reason.value for event in jobs.events(conn, job_id)]
-
-
-def until(condition: Callable[[], bool], what: str) -> None:
-    """Wait for another thread or process; fail after a time that no healthy one takes."""
-    deadline = time.monotonic() + PATIENCE_S
-    while not condition():
-        assert time.monotonic() < deadline, f"waited in vain until {what}"
-        time.sleep(0.005)
 
 
 class Interrupted(OpenCVEngine):

@@ -11,8 +11,8 @@ from samjobs.errors import DatabaseUnavailable
 from samjobs.execution.lease import Lease
 from samjobs.store import Store, jobs, shards
 from samjobs.store.rows import LeaseAnswer, Shard
-from tests.execution.builders import until
 from tests.store.builders import ME, REQUEUE, job, running, shard_of
+from tests.waiting import until
 
 STALE_S = 0.3
 LONG = 3600.0

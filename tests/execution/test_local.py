@@ -22,8 +22,9 @@ from samjobs.states import ShardState
 from samjobs.storage import Storage
 from samjobs.store import Store, connect, jobs, migrate, now, workers
 from samjobs.store.rows import Job, Shard, Worker, WorkerState
-from tests.execution.builders import Other, events, job, settings, spec, states, until
+from tests.execution.builders import Other, events, job, settings, spec, states
 from tests.store.builders import new_images, read, running, shard_of
+from tests.waiting import until
 
 
 @pytest.fixture

@@ -25,8 +25,9 @@ from samjobs.store.rows import Shard
 from samjobs.store.tables import images as image_table
 from samjobs.store.tables import jobs as job_table
 from samjobs.store.tables import shards as shard_table
-from tests.execution.builders import Interrupted, draw, events, image_rows, job, job_of, settings, spec, states, until
+from tests.execution.builders import Interrupted, draw, events, image_rows, job, job_of, settings, spec, states
 from tests.store.builders import ME, read, running, shard_of
+from tests.waiting import until
 
 
 def test_a_finished_shard_has_an_outcome_per_image_and_ends_its_job(store: Store, tmp_path: Path) -> None:
