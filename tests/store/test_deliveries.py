@@ -71,7 +71,7 @@ def test_a_job_without_a_callback_tells_nobody(store: Store) -> None:
 
 
 def test_a_payload_holds_no_secret_and_any_text(store: Store) -> None:
-    output = Output(uri="https://me:marker@host/out?sig=marker")
+    output = Output(uri="https://host/out?sig=marker")
     job_id = job(store, 2, callback=CALLBACK, output=output, name="a\x00\udcff🌋")
     with store.begin() as conn:
         message = "cannot list s3://key:marker@bucket/photos \x00"

@@ -109,6 +109,19 @@ def test_cancel_stops_queued_and_running_work_at_the_next_image(system: System) 
     assert system.redis_ids() == []
 
 
+def beaten_twice_more(system: System, job_id: UUID) -> None:
+    """Whoever runs a shard of the job has learnt of what was asked before this call: the second beat follows the first
+    one's answer."""
+    for _ in range(2):
+        seen = {shard.id: shard.heartbeat_at for shard in system.shards(job_id) if shard.state is ShardState.RUNNING}
+        system.until(
+            lambda seen=seen: any(
+                seen.get(shard.id, shard.heartbeat_at) != shard.heartbeat_at for shard in system.shards(job_id)
+            ),
+            "a heartbeat",
+        )
+
+
 def test_suspend_stops_at_the_next_image_and_resume_goes_on_there(system: System) -> None:
     held = system.hold()
     system.start("controller")
@@ -116,6 +129,7 @@ def test_suspend_stops_at_the_next_image_and_resume_goes_on_there(system: System
     job_id = system.submit("suspended", 12, shard_size=6)
     system.until(lambda: held.pid is not None, "a worker has an image in hand")
     system.cli("suspend", str(job_id))
+    beaten_twice_more(system, job_id)
     held.let_go()
     system.until(lambda: all(shard.state is ShardState.QUEUED for shard in system.shards(job_id)), "it is given back")
     assert system.job(job_id).state is JobState.SUSPENDED
