@@ -147,3 +147,31 @@ METRIC_WORKER_LOAD_SECONDS = "samjobs_worker_model_load_seconds"
 METRIC_WORKER_REJECTED = "samjobs_worker_rejected_messages_total"
 METRIC_WORKER_HEARTBEAT_AGE = "samjobs_worker_heartbeat_age_seconds"
 METRIC_WORKER_GATHERED = "samjobs_worker_gathered_jobs_total"
+
+# Kubernetes. The plural names are those of the CRDs; the field manager owns what the controller writes.
+GROUP = "samjobs.dev"
+VERSION = "v1alpha1"
+API_VERSION = f"{GROUP}/{VERSION}"
+JOB_KIND, JOB_PLURAL = "SamJob", "samjobs"
+POOL_KIND, POOL_PLURAL = "SamWorkerPool", "samworkerpools"
+FIELD_MANAGER = "samjobs"
+POOL_LABEL = f"{GROUP}/pool"  # on a pool's Deployment and pods: the pool's name
+DELETION_COST = "controller.kubernetes.io/pod-deletion-cost"
+GPU_RESOURCE = "nvidia.com/gpu"
+
+
+class Condition(StrEnum):
+    """Types of the conditions in the status of a SamJob and of a SamWorkerPool."""
+
+    # a SamJob, as batch/v1 names them
+    SUSPENDED = "Suspended"
+    COMPLETE = "Complete"
+    FAILED = "Failed"
+    FINISHED = "Finished"  # either way: `kubectl wait` cannot wait for one of two
+    STALLED = "Stalled"  # it can never run as it is
+    # a SamWorkerPool
+    READY = "Ready"  # the Deployment is as the pool asks; also at zero replicas
+    AVAILABLE = "Available"  # a worker is ready, or none is wanted
+    SCALING_LIMITED = "ScalingLimited"  # more or fewer are wanted than may be
+    MODEL_UNAVAILABLE = "ModelUnavailable"
+    UNSCHEDULABLE = "Unschedulable"
