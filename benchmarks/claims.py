@@ -17,7 +17,7 @@ import sqlalchemy as sa
 
 from benchmarks.report import Section, main
 from samjobs.decisions.dispatch import Limits, plan
-from samjobs.names import queue_of
+from samjobs.decisions.routing import Standing, queues
 from samjobs.spec import Images, JobSpec, Output, Prompts, TextPrompt
 from samjobs.states import ShardState
 from samjobs.store import Store, connect, jobs, views
@@ -27,6 +27,7 @@ from tests import postgres
 
 REGION = "us"
 TURNS = 10
+QUEUES = queues(Standing(REGION, ready=1, silent_for_s=0, others_ready=0, failover_after_s=60))
 ONE = Limits(region_concurrency=1, dispatch_window=1)
 
 _FILL = sa.text(
@@ -137,7 +138,9 @@ class Claimer:
                 view = views.dispatch_view(conn, ONE, alive_within_s=60, heads=self._heads)
                 (grant,) = plan(view).grants
                 looked = time.perf_counter()
-                (shard,) = claim_lane(conn, grant.lane, limit=1, at=view.at, queue_for=lambda one: queue_of(one.region))
+                (shard,) = claim_lane(
+                    conn, grant.lane, limit=1, at=view.at, queues=queues(Standing(grant.lane.region, 1, 0.0, 0, 60.0))
+                )
             self._claims.append(1000 * (time.perf_counter() - began))
             self._looks.append(1000 * (looked - began))
             self._timing = False

@@ -26,6 +26,9 @@ log = logging.getLogger("controller")
 
 # Longest time between two quick passes.
 UNHEARD_S = 1.0
+# After shards were sent: their workers start them now, and should not share the processor and the database with what
+# nobody waits for.
+_GIVE_WAY_S = 0.01
 # After a fault of the code, so that no notification can make it a storm.
 _REST_S = 1.0
 
@@ -156,6 +159,8 @@ class Loop:
             self._faulty = True
             return True
         spent_s = time.monotonic() - started
+        if counts.get("sent"):
+            self._stop.wait(_GIVE_WAY_S)
         ctx.metrics.did(step.name, spent_s, counts)
         if any(counts.values()) and log.isEnabledFor(step.level):
             did = " ".join(f"{what}={count}" for what, count in counts.items() if count)

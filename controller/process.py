@@ -23,7 +23,7 @@ from controller.loop import Loop
 from controller.metrics import Metrics
 from controller.outages import REDIS, Outages
 from controller.outbox import Outbox
-from samjobs import __version__
+from samjobs import __version__, memory
 from samjobs.errors import DatabaseUnavailable, InvalidInput, QueueUnavailable, SamjobsError, describe
 from samjobs.health import HealthPort
 from samjobs.queue import RedisQueue
@@ -99,6 +99,7 @@ def _control(settings: Settings, stack: ExitStack) -> Exit:
         port.server_port,
     )
     thread = threading.Thread(target=_passes, args=(loop,), name="loop", daemon=True)
+    memory.settle()
     ctx.listing.start()
     ctx.sending.start()
     thread.start()

@@ -4,9 +4,10 @@ Pointers only: ids of shards' attempts (`names.message_id`) in lists, one list p
 limit. Losing all of it costs one pass of the controller; an id that is there twice costs nothing, since a start is
 fenced in the database.
 
-Keys and hashes are RQ's own, so that `rq info` and dashboards show queues and counts, but a message is its id and
-nothing else: `pop` takes the id off the list and never reads the hash. RQ's hash names functions, callbacks and
-webhooks, and holds data that is decompressed without a limit; whoever can write to Redis gets none of that done here.
+The lists and their names are RQ's own, so that `rq info` and dashboards show queues and counts, but a message is its id
+and nothing else. RQ keeps a hash beside each id, which names functions, callbacks and webhooks, and holds data that is
+decompressed without a limit. Here none is written, and none is read: whoever can write to Redis gets none of that done,
+and a stock RQ worker that takes an id finds no job to run.
 
 Needs Redis 6 or newer. One server or a primary with replicas; not a cluster, whose lists cannot be waited for together.
 """
@@ -21,21 +22,12 @@ import redis
 from redis.backoff import NoBackoff
 from redis.retry import Retry
 from rq import Queue
-from rq.job import Job
-from rq.queue import EnqueueData
-from rq.serializers import JSONSerializer
 
 from samjobs.errors import InvalidInput, QueueUnavailable, describe
 from samjobs.names import GLOBAL_RETRY_QUEUE
 
 # How long the server may take to answer, or to accept a connection.
 SOCKET_TIMEOUT_S = 5.0
-
-# RQ's hash names a function. There is none of this name: a stock RQ worker fails on it and runs nothing.
-FUNCTION = "samjobs.shard"
-
-# A hash is deleted when its message is acknowledged. This clears up after workers that died before.
-HASH_TTL_S = 7 * 24 * 3600
 
 # Of the counters of one minute: for as long as clocks may differ.
 RATE_TTL_S = 120
@@ -106,16 +98,13 @@ class RedisQueue:
         """Append (queue, id) to their queues, all or none, in one round trip. The order within a queue is kept."""
         by_queue: dict[str, dict[str, None]] = {}
         for name, message in messages:
-            by_queue.setdefault(name, {})[message] = None
+            by_queue.setdefault(_key(name), {})[message] = None
+        if not by_queue:
+            return
         with self._asking() as client, client.pipeline() as pipeline:
-            for name, ids in by_queue.items():
-                queue = Queue(name, connection=client, serializer=JSONSerializer)
-                # RQ would ask for it at the first push, and again after a new connection, and need it for nothing.
-                queue.redis_server_version = (6, 0, 0)
-                queue.enqueue_many([_job(message) for message in ids], pipeline=pipeline)
-                for message in ids:
-                    # Not RQ's own `ttl`, which sends this for two more keys that no message of ours has.
-                    pipeline.expire(Job.key_for(message), HASH_TTL_S)
+            pipeline.sadd(Queue.redis_queues_keys, *by_queue)
+            for key, ids in by_queue.items():
+                pipeline.rpush(key, *ids)
             pipeline.execute()
 
     def pop(self, queues: Sequence[str], timeout_s: float) -> str | None:
@@ -154,19 +143,13 @@ class RedisQueue:
         return {_text(message): queue for queue, ids in zip(queues, lists, strict=True) for message in ids}
 
     def remove(self, queue: str, ids: Sequence[str]) -> None:
-        """Take ids off a queue, however often they are there, with their hashes."""
+        """Take ids off a queue, however often they are there."""
         if not ids:
             return
         with self._asking() as client, client.pipeline(transaction=False) as pipeline:
             for message in ids:
                 pipeline.lrem(_key(queue), 0, message)
-            pipeline.unlink(*(Job.key_for(message) for message in ids))
             pipeline.execute()
-
-    def acknowledge(self, message: str) -> None:
-        """Forget a popped id: nothing of it stays in Redis."""
-        with self._asking() as client:
-            client.unlink(Job.key_for(message))
 
     def eviction_unsafe(self) -> str | None:
         """The policy by which this Redis throws keys away when it is full; None: it has no limit, or refuses writes."""
@@ -235,11 +218,6 @@ def _meaning(error: redis.RedisError) -> str:
     if "WRONGTYPE" in said:
         return f"has something else where a queue should be: delete that key ({said})"
     return f"refuses: {said}"
-
-
-def _job(message: str) -> EnqueueData:
-    """What RQ keeps of a message. Should a stock RQ worker fail on it, that is not kept for a year."""
-    return Queue.prepare_data(FUNCTION, job_id=message, timeout=-1, result_ttl=0, failure_ttl=HASH_TTL_S)
 
 
 def _key(queue: str) -> str:

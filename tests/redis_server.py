@@ -13,6 +13,8 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import redis
+from redis.backoff import NoBackoff
+from redis.retry import Retry
 
 INSTALL = "install Redis' server (Debian, Ubuntu: apt-get install redis-server), or put redis-server on PATH"
 _PATIENCE_S = 60
@@ -59,7 +61,7 @@ class Server:
 
     def _answers(self, ready: bool) -> bool:
         try:
-            with redis.Redis(port=self.port, retry=None) as client:
+            with redis.Redis(port=self.port, retry=Retry(NoBackoff(), 0)) as client:
                 return bool(client.ping())
         except redis.BusyLoadingError:
             return not ready

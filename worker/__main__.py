@@ -19,6 +19,7 @@ from contextlib import ExitStack
 from enum import IntEnum
 from uuid import uuid4
 
+from samjobs import memory
 from samjobs.errors import (
     DatabaseUnavailable,
     DeviceFault,
@@ -107,6 +108,7 @@ def _work(settings: Settings, drain: Drain) -> None:
         resident = Resident(settings, metrics)
         stack.callback(resident.close)
         info = resident.load().info
+        memory.settle()
         drain.begin()
         storage = stack.enter_context(Storage(access_for(settings)))
 

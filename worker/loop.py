@@ -91,11 +91,8 @@ class ShardWorker(SimpleWorker):
             self._reject(message)
             return
         self._run(*parsed)
-        try:
-            self._queue.acknowledge(message)
+        with suppress(QueueUnavailable):  # the next pop will say so
             self._tell(WorkerStatus.BUSY)  # not before: the shard waits for its start
-        except QueueUnavailable as error:  # its hash goes by itself, later
-            self._outage.failed(error)
 
     def subscribe(self) -> None:
         """Nobody commands this worker through Redis."""

@@ -70,8 +70,12 @@ class Runner:
         self._presence.tell(WorkerState.READY)
 
     def _begin(self, shard_id: UUID, attempt: int) -> tuple[Job, Shard] | None:
-        with self._host.store.begin() as conn:
-            return shards.start(conn, shard_id, attempt, self._host.incarnation) or self._left(conn, shard_id, attempt)
+        with self._host.store.at_once() as conn:
+            begun = shards.start(conn, shard_id, attempt, self._host.incarnation)
+        if begun is not None:
+            return begun
+        with self._host.store.read() as conn:
+            return self._left(conn, shard_id, attempt)
 
     def _left(self, conn: Connection, shard_id: UUID, attempt: int) -> tuple[Job, Shard] | None:
         """A shard that this process has begun already, and does not run: the answer to its start got lost."""

@@ -7,13 +7,12 @@ still sorted by priority when it is back.
 """
 
 from collections import Counter
-from collections.abc import Callable
 from dataclasses import replace
 
 from controller import ACTOR
 from controller.context import Context, Counts
 from samjobs.decisions.dispatch import Plan, View, plan
-from samjobs.decisions.routing import Route, route
+from samjobs.decisions.routing import Route, Standing, queues, route
 from samjobs.names import message_id
 from samjobs.store import shards, views
 from samjobs.store.rows import Shard
@@ -47,31 +46,28 @@ def _claim(ctx: Context) -> tuple[Plan, list[Shard]]:
         if rate is not None:
             view = replace(view, minute_left=ctx.queue.minute_left(view.tenants, rate, minute))
         planned = plan(view)
-        queue_for = _router(ctx, view)
         claimed: list[Shard] = []
         for grant in planned.grants:
-            claimed += shards.claim_lane(
-                conn, grant.lane, limit=grant.count, at=view.at, queue_for=queue_for, actor=ACTOR
-            )
+            where = queues(_standing(ctx, view, grant.lane.region))
+            claimed += shards.claim_lane(conn, grant.lane, limit=grant.count, at=view.at, queues=where, actor=ACTOR)
         if rate is not None and claimed:
             # Before the commit, which lets the next controller look: it is to see what is left.
             ctx.queue.spend(Counter(shard.tenant for shard in claimed), minute)
     return planned, claimed
 
 
-def _router(ctx: Context, view: View) -> Callable[[Shard], str]:
-    return lambda shard: route_of(ctx, view, shard).queue
-
-
 def route_of(ctx: Context, view: View, shard: Shard) -> Route:
-    """Where a shard waits for its worker, as the regions are now."""
-    region = view.region(shard.region)
-    return route(
-        shard.failures,
-        shard.region,
-        region_ready=region.ready,
+    """Where a shard waits for its worker, and why there, as the regions are now."""
+    waited_s = (view.at - shard.available_at).total_seconds()
+    return route(shard.failures, _standing(ctx, view, shard.region), waited_s=waited_s)
+
+
+def _standing(ctx: Context, view: View, name: str) -> Standing:
+    region = view.region(name)
+    return Standing(
+        name,
+        ready=region.ready,
         silent_for_s=region.silent_for_s,
-        waited_s=(view.at - shard.available_at).total_seconds(),
+        others_ready=sum(other.ready for other in view.regions.values() if other.name != name),
         failover_after_s=ctx.settings.failover_after_seconds,
-        others_ready=sum(other.ready for other in view.regions.values() if other.name != region.name),
     )

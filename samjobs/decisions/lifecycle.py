@@ -46,6 +46,10 @@ class JobVerdict:
     message: str
 
 
+# Of a job of which a shard ran, and that goes on.
+BEGUN = JobVerdict(JobState.RUNNING, Reason.STARTED, "at work")
+
+
 def job_state(
     counts: JobCounts,
     *,
@@ -72,7 +76,7 @@ def job_state(
     if suspend:
         return JobVerdict(JobState.SUSPENDED, Reason.SUSPENDED_BY_USER, f"suspended at {_progress(counts)}")
     if started:
-        return JobVerdict(JobState.RUNNING, Reason.STARTED, _progress(counts))
+        return BEGUN
     return JobVerdict(JobState.QUEUED, Reason.SUBMITTED, "waits for a worker")
 
 

@@ -64,6 +64,17 @@ class Store:
                 yield conn
 
     @contextmanager
+    def at_once(self) -> Iterator[Connection]:
+        """For one statement that needs no other: committed as it is done, which saves asking for a transaction and its
+        end. On SQLite, which takes several for the same, a write transaction."""
+        if self.is_sqlite:
+            with self.begin() as conn:
+                yield conn
+            return
+        with self._translated(), self.engine.connect() as conn:
+            yield conn.execution_options(isolation_level="AUTOCOMMIT")
+
+    @contextmanager
     def read(self) -> Iterator[Connection]:
         """One transaction to read in; on SQLite it sees one snapshot and waits for nobody."""
         with self._translated(), self.engine.connect() as conn, conn.begin():

@@ -16,7 +16,7 @@ than a twentieth of the time. Where nothing is held open, every pass that comes 
 """
 
 import time
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
@@ -25,8 +25,11 @@ from uuid import UUID
 
 import sqlalchemy as sa
 from sqlalchemy.dialects.postgresql import ARRAY
+from sqlalchemy.sql.elements import Grouping
 
 from samjobs.decisions.dispatch import Lane
+from samjobs.decisions.routing import MORE, Queues
+from samjobs.errors import ErrorClass
 from samjobs.names import Reason
 from samjobs.states import JOB_ACTIVE, ShardState
 from samjobs.store.engine import Connection, as_row, now
@@ -42,7 +45,8 @@ from samjobs.store.tables import (
     jobs,
     shards,
 )
-from samjobs.store.transitions import Why, dispatch
+from samjobs.store.together import Rows, Statement, together
+from samjobs.store.transitions import Why, check_move, dispatch, dispatching
 from samjobs.store.types import db_now
 
 MARGIN = timedelta(seconds=2)  # longer than a transaction that adds shards takes to commit
@@ -80,10 +84,12 @@ class Heads:
     at_work: list[UUID] = field(default_factory=list)
     since: datetime | None = None  # MARGIN before the last look; None: look in full
     full_again_at: float = 0.0  # monotonic; when the next look is one in full
+    workers: Sequence[Any] = ()  # how many there are, by region and state, …
+    workers_until: float = 0.0  # … for so long (monotonic): they change seldom, and a shard waits for this look
 
     @contextmanager
-    def look(self, conn: Connection, at: datetime) -> Iterator[None]:
-        """Around one call of `at_work` and one of `lanes`; `at` by the database's clock."""
+    def looking(self, conn: Connection, at: datetime) -> Iterator[None]:
+        """Around one look; `at` by the database's clock."""
         began = time.monotonic()
         full = began >= self.full_again_at or conn.dialect.name == "sqlite"
         if full:
@@ -118,55 +124,60 @@ def take_turn(conn: Connection) -> datetime:
     """
     if conn.dialect.name == "sqlite":  # there the write transaction is the turn
         return now(conn)
-    at: datetime = conn.execute(_TAKE_TURN).one()[1]
+    ((row,),) = together(conn, (_TAKE_TURN, {}))
+    at: datetime = row[1]
     return at
 
 
-_TAKE_TURN = sa.select(sa.func.pg_advisory_xact_lock(_TURN), db_now())
+_TAKE_TURN = Statement(sa.select(sa.func.pg_advisory_xact_lock(_TURN), db_now()))
 
 
-def at_work(conn: Connection, heads: Heads) -> list[AtWork]:
-    """All shards that are dispatched or running."""
-    if heads.since is None:
-        found = [AtWork(*row) for row in conn.execute(_AT_WORK)]
-    else:
-        # Never an empty list: that would imply every index's condition, and one of all that was ever active be walked.
-        asked = {"ids": heads.at_work or [_NOBODY], "since": heads.since}
-        rows = [AtWork(*row) for row in conn.execute(_AT_WORK_SINCE, asked)]
-        found = [one for one in rows if one.state in (ShardState.DISPATCHED, ShardState.RUNNING)]
-    heads.at_work = [one.id for one in found]
-    return found
-
-
-_AT_WORK = sa.select(shards.c.id, shards.c.region, shards.c.tenant, shards.c.state).where(AT_WORK)
-# The known ones by their keys, whatever their state: with AT_WORK, an index of all that was ever at work would do too.
-_AT_WORK_SINCE = sa.union(
-    _AT_WORK.where(shards.c.dispatched_at >= sa.bindparam("since")),
-    sa.select(*_AT_WORK.selected_columns).where(shards.c.id == sa.any_(sa.bindparam("ids", type_=ARRAY(sa.Uuid)))),
-)
-
-
-def lanes(conn: Connection, *, at: datetime, per_lane: int, heads: Heads | None = None) -> list[Lane]:
-    """All lanes with due shards, by region, tenant and priority.
+def look(conn: Connection, *, at: datetime, per_lane: int, heads: Heads) -> tuple[list[AtWork], list[Lane]]:
+    """All shards that are dispatched or running, and all lanes with due shards by region, tenant and priority.
 
     Args:
         at: the time by which a shard is due.
         per_lane: no more than so many of a lane are counted.
-        heads: where to begin, and to remember it for the next time; None looks in full.
+        heads: where to begin, and to remember it for the next time; new ones look in full.
     """
-    if heads is None:
-        heads = Heads()
-    asked: dict[str, Any] = {"at": at, "per_lane": per_lane}
-    if heads.since is None:
-        found = [Lane(*row) for row in conn.execute(_LANES[conn.dialect.name], asked)]
-    else:
-        young = [tuple(row) for row in conn.execute(_YOUNG, {"since": heads.since})]
-        starts = {**dict.fromkeys(young, (heads.since, _EPOCH, 0)), **heads.lanes}
-        places = [(*key, *position) for key, position in starts.items()]
-        columns = {column.name: [place[n] for place in places] for n, column in enumerate(_PLACE)}
-        found = [Lane(*row) for row in conn.execute(_LANES_SINCE, asked | columns)]
-    heads.remember(at, found)
-    return sorted((lane for lane in found if lane.due > 0), key=_key)
+    with heads.looking(conn, at):
+        if heads.since is None:
+            working, waiting = together(
+                conn, (_AT_WORK, {}), (_LANES[conn.dialect.name], {"at": at, "per_lane": per_lane})
+            )
+        else:
+            working, waiting = _look_since(conn, at, per_lane, heads, heads.since)
+        active = [
+            AtWork(shard_id, region, tenant, ShardState(state))
+            for shard_id, region, tenant, state in working
+            if state in (ShardState.DISPATCHED, ShardState.RUNNING)
+        ]
+        lanes = [Lane(*row) for row in waiting]
+        heads.at_work = [one.id for one in active]
+        heads.remember(at, lanes)
+    return active, sorted((lane for lane in lanes if lane.due > 0), key=_key)
+
+
+def _look_since(conn: Connection, at: datetime, per_lane: int, heads: Heads, since: datetime) -> Sequence[Rows]:
+    # Never an empty list: that would imply every index's condition, and one of all that was ever active be walked.
+    known = {"ids": heads.at_work or [_NOBODY], "since": since}
+    working, young = together(conn, (_AT_WORK_SINCE, known), (_YOUNG, {"since": since}))
+    starts = {**dict.fromkeys(young, (since, _EPOCH, 0)), **heads.lanes}
+    places = [(*key, *position) for key, position in starts.items()]
+    columns = {column.name: [place[n] for place in places] for n, column in enumerate(_PLACE)}
+    (waiting,) = together(conn, (_LANES_SINCE, {"at": at, "per_lane": per_lane, **columns}))
+    return working, waiting
+
+
+_WORKING = sa.select(shards.c.id, shards.c.region, shards.c.tenant, shards.c.state).where(AT_WORK)
+_AT_WORK = Statement(_WORKING)
+# The known ones by their keys, whatever their state: with AT_WORK, an index of all that was ever at work would do too.
+_AT_WORK_SINCE = Statement(
+    sa.union(
+        _WORKING.where(shards.c.dispatched_at >= sa.bindparam("since")),
+        sa.select(*_WORKING.selected_columns).where(shards.c.id == sa.any_(sa.bindparam("ids", type_=ARRAY(sa.Uuid)))),
+    )
+)
 
 
 # Postgres ends a walk at an upper bound only where its first column decides; so there is one for each column, and none
@@ -230,35 +241,56 @@ def _lanes_since() -> sa.Select[Any]:
     return _counted(sa.select(there.correlate(start).label("id")).select_from(start).cte("heads"), lateral=True)
 
 
-_LANES = {"postgresql": _lanes(lateral=True), "sqlite": _lanes(lateral=False)}
-_LANES_SINCE = _lanes_since()
+_LANES = {"postgresql": Statement(_lanes(lateral=True)), "sqlite": Statement(_lanes(lateral=False))}
+_LANES_SINCE = Statement(_lanes_since())
 # Lanes that no look has seen may have shards of jobs that are new, or whose images are still being listed.
 _OF_JOB = [jobs.c[column.name] for column in LANE]
-_YOUNG = sa.union(
-    sa.select(*_OF_JOB).where(in_states(jobs.c.state, JOB_ACTIVE), jobs.c.created_at >= sa.bindparam("since")),
-    sa.select(*_OF_JOB).where(UNLISTED),
+_YOUNG = Statement(
+    sa.union(
+        sa.select(*_OF_JOB).where(in_states(jobs.c.state, JOB_ACTIVE), jobs.c.created_at >= sa.bindparam("since")),
+        sa.select(*_OF_JOB).where(UNLISTED),
+    )
 )
 
 
 def claim_lane(
-    conn: Connection, lane: Lane, *, limit: int, at: datetime, queue_for: Callable[[Shard], str], actor: str = ""
+    conn: Connection, lane: Lane, *, limit: int, at: datetime, queues: Queues, actor: str = ""
 ) -> list[Shard]:
-    """Take the first `limit` due shards of a lane that `lanes` gave: queued → dispatched, `attempt` + 1.
+    """Take the first `limit` due shards of a lane that `look` gave: queued → dispatched, `attempt` + 1; in order.
 
     Those that somebody else is taking are passed over. Commit before anything else: a claim holds shards without their
     jobs, against the order of locks.
 
     Args:
         at: the time of the look.
-        queue_for: the name of the queue on which a shard is to wait.
+        queues: on which each is to wait.
     """
+    check_move(ShardState.QUEUED, ShardState.DISPATCHED)
     place = (*_key(lane), lane.due_at, lane.job_created_at, lane.index)
-    asked = {column.name: value for column, value in zip(_PLACE, place, strict=True)}
-    claimed = [as_row(Shard, row) for row in conn.execute(_CLAIM, {**asked, "at": at, "limit": limit})]
-    if not claimed:
-        return []
-    sent = [replace(shard, queue=queue_for(shard)) for shard in claimed]
-    return dispatch(conn, sent, Why(Reason.CLAIMED, actor, at))
+    asked = {column.name: value for column, value in zip(_PLACE, place, strict=True)} | {"at": at, "limit": limit}
+    if conn.dialect.name == "sqlite":
+        return _claim_step_by_step(conn, asked, at, queues, actor)
+    late_at = at - timedelta(seconds=queues.late_after_s)
+    choice = {"soon": list(queues.soon), "late": list(queues.late), "late_at": late_at, "_actor": actor}
+    (rows,) = together(conn, (_CLAIM_AT_ONCE, asked | choice))
+    return sorted(map(_as_shard, rows), key=lambda shard: (shard.available_at, shard.job_created_at, shard.index))
+
+
+def _as_shard(row: tuple[Any, ...]) -> Shard:
+    """A row of shards as the driver gives it."""
+    shard = Shard(*row)
+    error_class = None if shard.error_class is None else ErrorClass(shard.error_class)
+    return replace(shard, state=ShardState(shard.state), error_class=error_class)
+
+
+def _claim_step_by_step(
+    conn: Connection, asked: Mapping[str, Any], at: datetime, queues: Queues, actor: str
+) -> list[Shard]:
+    claimed = [as_row(Shard, row) for row in conn.execute(_CLAIM, asked)]
+    sent = [
+        replace(shard, queue=queues.of(shard.failures, (at - shard.available_at).total_seconds())) for shard in claimed
+    ]
+    return dispatch(conn, sent, Why(Reason.CLAIMED, actor, at)) if sent else []
 
 
 _CLAIM = (
@@ -271,6 +303,18 @@ _CLAIM = (
     .limit(sa.bindparam("limit"))
     .with_for_update(skip_locked=True)
 )
+
+
+def _claim_at_once() -> Statement:
+    """The same with the queue chosen and the events written, in one statement."""
+    late_at = sa.bindparam("late_at", type_=shards.c.available_at.type)
+    soon, late = (Grouping(sa.bindparam(name, type_=ARRAY(sa.Text))) for name in ("soon", "late"))
+    which = sa.func.least(shards.c.failures, MORE) + 1
+    queue = sa.case((shards.c.available_at <= late_at, late[which]), else_=soon[which])
+    return Statement(dispatching(_CLAIM, queue=queue))
+
+
+_CLAIM_AT_ONCE = _claim_at_once()
 
 
 def due_before(conn: Connection, key: Key, position: Position, *, limit: int) -> int:

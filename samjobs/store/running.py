@@ -8,15 +8,17 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import fields
 from datetime import datetime, timedelta
+from enum import StrEnum
 from typing import Any
 from uuid import UUID
 
 import sqlalchemy as sa
 
+from samjobs.decisions.lifecycle import BEGUN
 from samjobs.decisions.retry import Verdict
 from samjobs.errors import ErrorClass
 from samjobs.names import Reason
-from samjobs.states import ImageState, ShardState
+from samjobs.states import ImageState, JobState, ShardState
 from samjobs.store.engine import Connection, as_row, now
 from samjobs.store.notify import WOKEN, wake
 from samjobs.store.rows import ImageOutcome, Job, Shard, Subject
@@ -40,22 +42,15 @@ from samjobs.store.workers import count_images
 def start(conn: Connection, shard_id: UUID, attempt: int, incarnation: UUID) -> tuple[Job, Shard] | None:
     """Begin to run a claimed shard: dispatched → running. None if it is no longer this attempt's to run.
 
-    Somebody waits for it, so Postgres does it all in one statement, but for the job's own start.
+    The job is as it was before. Somebody waits for this, so on Postgres it is one statement, which needs no
+    transaction around it (`Store.at_once`).
     """
     check_move(ShardState.DISPATCHED, ShardState.RUNNING)
     asked = {"_id": shard_id, "_attempt": attempt, "_incarnation": incarnation, "_actor": str(incarnation)}
     if conn.dialect.name == "sqlite":
-        started = _start_step_by_step(conn, asked)
-    else:
-        row = conn.execute(_START_AT_ONCE, asked).one_or_none()
-        started = None if row is None else (Job(*row[len(_SHARD) : -1]), Shard(*row[: len(_SHARD)]))
-    if started is None:
-        return None
-    job, shard = started
-    if job.started_at is None:
-        assert shard.started_at is not None, "just written"
-        settle_job(conn, job, Why(Reason.STARTED, str(incarnation), shard.started_at), started_at=shard.started_at)
-    return started
+        return _start_step_by_step(conn, asked)
+    row = conn.execute(_START_AT_ONCE, asked).one_or_none()
+    return None if row is None else (Job(*row[len(_SHARD) : -1]), Shard(*row[: len(_SHARD)]))
 
 
 def _start_step_by_step(conn: Connection, asked: Mapping[str, Any]) -> tuple[Job, Shard] | None:
@@ -67,6 +62,8 @@ def _start_step_by_step(conn: Connection, asked: Mapping[str, Any]) -> tuple[Job
     assert shard.started_at is not None, "just written"
     why = Why(Reason.STARTED, asked["_actor"], shard.started_at)
     tell(conn, why, Subject.SHARD, job.id, ShardState.DISPATCHED, ShardState.RUNNING, shard.id)
+    if job.started_at is None:
+        settle_job(conn, job, why, started_at=shard.started_at)
     return job, shard
 
 
@@ -87,28 +84,52 @@ _SHARD, _JOB = [field.name for field in fields(Shard)], [field.name for field in
 
 
 def _start_at_once() -> sa.Select[Any]:
-    """The job locked, the shard moved, its event written, the controllers woken: the fields of Shard, then of Job."""
+    """All of it: the fields of Shard, then of Job.
+
+    The job is locked, the shard moved, then the job if it is its first; each gets its event, and the controllers are
+    woken.
+    """
     its_job = sa.select(shards.c.job_id).where(shards.c.id == sa.bindparam("_id")).scalar_subquery()
     # NO KEY UPDATE, as everywhere. The update joins with it, so the job is locked before the shard.
     locked = sa.select(jobs).where(jobs.c.id == its_job).with_for_update(key_share=True).cte("locked")
     moved = _START.where(shards.c.job_id == locked.c.id).returning(*shards.c).cte("moved")
-    same = {
-        "subject": Subject.SHARD,
-        "from_state": ShardState.DISPATCHED.value,
-        "to_state": ShardState.RUNNING.value,
-        "reason": Reason.STARTED,
-        "message": "",
-    }
-    columns: dict[str, sa.ColumnElement[Any]] = {
-        "job_id": moved.c.job_id,
-        "shard_id": moved.c.id,
-        "at": moved.c.started_at,
-        "actor": sa.bindparam("_actor", type_=events.c.actor.type),
-        **{name: sa.literal(value, events.c[name].type) for name, value in same.items()},
-    }
-    told = events.insert().from_select(list(columns), sa.select(*columns.values())).returning(events.c.id).cte("told")
+    begun = _begun(locked, moved)
+    told = _told(locked, moved, begun).returning(events.c.id).cte("told")
     given = [*(moved.c[name] for name in _SHARD), *(locked.c[name] for name in _JOB)]
     return sa.select(*given, WOKEN).join_from(moved, locked, moved.c.job_id == locked.c.id).add_cte(told)
+
+
+def _begun(locked: sa.CTE, moved: sa.CTE) -> sa.CTE:
+    """The start of a job whose first shard this is. One that was suspended meanwhile stays so."""
+    queued = locked.c.state == JobState.QUEUED
+    return (
+        jobs.update()
+        .where(jobs.c.id == moved.c.job_id, jobs.c.id == locked.c.id, locked.c.started_at.is_(None))
+        .values(
+            started_at=moved.c.started_at,
+            updated_at=moved.c.started_at,
+            state=sa.case((queued, sa.literal(BEGUN.state, jobs.c.state.type)), else_=locked.c.state),
+            reason=sa.case((queued, sa.literal(BEGUN.reason, jobs.c.reason.type)), else_=locked.c.reason),
+        )
+        .returning(jobs.c.id)
+        .cte("begun")
+    )
+
+
+def _told(locked: sa.CTE, moved: sa.CTE, begun: sa.CTE) -> sa.Insert:
+    """The event of the shard, and the job's if its state changed."""
+
+    def event(subject: Subject, old: StrEnum, new: StrEnum, message: str, shard_id: Any) -> dict[str, Any]:
+        words = {"subject": subject, "from_state": old.value, "to_state": new.value, "message": message}
+        same = {name: sa.literal(value, events.c[name].type) for name, value in words.items()}
+        who = {"reason": sa.literal(BEGUN.reason, events.c.reason.type), "actor": sa.bindparam("_actor", type_=sa.Text)}
+        return {"job_id": moved.c.job_id, "shard_id": shard_id, "at": moved.c.started_at, **same, **who}
+
+    of_shard = event(Subject.SHARD, ShardState.DISPATCHED, ShardState.RUNNING, "", moved.c.id)
+    of_job = event(Subject.JOB, JobState.QUEUED, BEGUN.state, BEGUN.message, sa.null())
+    changed = sa.and_(begun.c.id == moved.c.job_id, locked.c.id == begun.c.id, locked.c.state == JobState.QUEUED)
+    both = sa.union_all(sa.select(*of_shard.values()), sa.select(*of_job.values()).where(changed))
+    return events.insert().from_select(list(of_shard), both)
 
 
 _START_AT_ONCE = _start_at_once()

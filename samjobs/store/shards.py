@@ -15,7 +15,7 @@ import sqlalchemy as sa
 from samjobs.names import Reason
 from samjobs.store.deadlist import dead
 from samjobs.store.engine import Connection, as_row, now
-from samjobs.store.lanes import claim_lane, dispatched, lanes, standing, waiting_in
+from samjobs.store.lanes import claim_lane, dispatched, standing, waiting_in
 from samjobs.store.leases import abandoned, at_work, heartbeat, reclaim
 from samjobs.store.rows import Shard
 from samjobs.store.running import fail, finish, recall, record, release, start
@@ -33,7 +33,6 @@ __all__ = [
     "finish",
     "get",
     "heartbeat",
-    "lanes",
     "next_due_at",
     "of_job",
     "recall",

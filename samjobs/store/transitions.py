@@ -20,7 +20,6 @@ from typing import Any
 from uuid import UUID
 
 import sqlalchemy as sa
-from sqlalchemy.dialects.postgresql import ARRAY
 
 from samjobs.decisions.lifecycle import JobVerdict, job_state
 from samjobs.errors import InvalidInput
@@ -193,7 +192,7 @@ _DISPATCH = (
 def dispatch(conn: Connection, claimed: Sequence[Shard], why: Why) -> list[Shard]:
     """Move queued shards, whose rows this transaction has locked, to dispatched with their next attempt.
 
-    `queue` is written as it stands in each: who sends messages sets it before. Postgres takes one statement for all.
+    `queue` is written as it stands in each: who sends messages sets it before.
     """
     check_move(ShardState.QUEUED, ShardState.DISPATCHED)
     dispatched = [
@@ -208,16 +207,6 @@ def dispatch(conn: Connection, claimed: Sequence[Shard], why: Why) -> list[Shard
         )
         for shard in claimed
     ]
-    if conn.dialect.name == "sqlite":
-        _dispatch_each(conn, dispatched, why)
-    else:
-        rows = {"ids": [one.id for one in dispatched], "attempts": [one.attempt for one in dispatched]}
-        told = {"_at": why.at, "_actor": why.actor, "_message": why.message, "_reason": why.reason}
-        conn.execute(_DISPATCH_ALL, {**rows, "queues": [one.queue for one in dispatched], **told})
-    return dispatched
-
-
-def _dispatch_each(conn: Connection, dispatched: Sequence[Shard], why: Why) -> None:
     rows = [{"_id": shard.id, "_attempt": shard.attempt, "_queue": shard.queue, "_at": why.at} for shard in dispatched]
     conn.execute(_DISPATCH, rows)
     for_all = {
@@ -227,39 +216,41 @@ def _dispatch_each(conn: Connection, dispatched: Sequence[Shard], why: Why) -> N
         **vars(why),
     }
     conn.execute(events.insert(), [for_all | {"job_id": shard.job_id, "shard_id": shard.id} for shard in dispatched])
+    return dispatched
 
 
-def _dispatch_all() -> sa.Insert:
-    """The update of all rows, and an event for each."""
-    columns = {"ids": shards.c.id, "attempts": shards.c.attempt, "queues": shards.c.queue}
-    arrays = [sa.bindparam(name, type_=ARRAY(column.type)) for name, column in columns.items()]
-    given = [sa.column(column.name, column.type) for column in columns.values()]
-    sent = sa.func.unnest(*arrays).table_valued(*given).render_derived("sent")
-    at = sa.bindparam("_at", type_=events.c.at.type)
+def dispatching(taken: sa.Select[Any], *, queue: sa.ColumnElement[str]) -> sa.Select[Any]:
+    """A statement that moves the queued shards that `taken` selects and locks to dispatched, with their next attempt,
+    tells of each and gives the fields of Shard. Postgres only.
+
+    Its parameters are those of `taken` and `queue`, `at` (the time) and `_actor`.
+    """
+    ids: Any = sa.func.array(sa.select(taken.cte("taken").c.id).scalar_subquery())
+    at = sa.bindparam("at", type_=events.c.at.type)
     moved = (
         shards.update()
-        # By the ids too: Postgres takes the function for a hundred rows, and would rather read a whole small table.
-        .where(shards.c.id == sa.any_(arrays[0]), shards.c.id == sent.c.id)
-        .values(**_DISPATCHED, attempt=sent.c.attempt, queue=sent.c.queue, dispatched_at=at)
-        .returning(shards.c.id, shards.c.job_id)
+        # Not IN, for which Postgres would read the table: it cannot know how few a limit leaves.
+        .where(shards.c.id == sa.any_(ids))
+        .values(**_DISPATCHED, attempt=shards.c.attempt + 1, queue=queue, dispatched_at=at)
+        .returning(*(shards.c[field.name] for field in fields(Shard)))
         .cte("moved")
     )
     same = {
         "subject": Subject.SHARD,
         "from_state": ShardState.QUEUED.value,
         "to_state": ShardState.DISPATCHED.value,
+        "reason": Reason.CLAIMED,
+        "message": "",
     }
     told: dict[str, sa.ColumnElement[Any]] = {
         "job_id": moved.c.job_id,
         "shard_id": moved.c.id,
         "at": at,
-        **{name: sa.bindparam(f"_{name}", type_=events.c[name].type) for name in ("actor", "message", "reason")},
+        "actor": sa.bindparam("_actor", type_=events.c.actor.type),
         **{name: sa.literal(value, events.c[name].type) for name, value in same.items()},
     }
-    return events.insert().from_select(list(told), sa.select(*told.values()), include_defaults=False)
-
-
-_DISPATCH_ALL = _dispatch_all()
+    written = events.insert().from_select(list(told), sa.select(*told.values()))
+    return sa.select(*moved.c).add_cte(written.returning(events.c.id).cte("told"))
 
 
 def move_shard(conn: Connection, job: Job, shard_id: UUID, attempt: int, move: Move) -> Shard | None:

@@ -1,7 +1,8 @@
 """Read models: the queue for people, and the views that decisions are made from. Nothing here counts finished rows."""
 
+import time
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any
 from uuid import UUID
@@ -26,6 +27,8 @@ from samjobs.store.tables import (
     workers,
 )
 from samjobs.store.types import UtcDateTime
+
+WORKERS_KEPT_S = 1.0
 
 
 def queue_status(conn: Connection, *, region: str | None = None) -> QueueStatus:
@@ -132,19 +135,17 @@ def dispatch_view(
     """
     heads = Heads() if heads is None else heads
     at = lanes.take_turn(conn)
-    with heads.look(conn, at):
-        active = lanes.at_work(conn, heads)
-        found = _regions(conn, at, alive_within_s, active)
-        room = max((region.room(limits) for region in found.values()), default=0)
-        # A region that is not among them has all its room. And 1 tells at least whether anybody waits.
-        per_lane = max(1, room, dispatch.Region("").room(limits))
-        return dispatch.View(
-            at=at,
-            limits=limits,
-            regions=found,
-            at_work=Counter((one.region, one.tenant) for one in active),
-            lanes=tuple(lanes.lanes(conn, at=at, per_lane=per_lane, heads=heads)),
-        )
+    workers = _workers(conn, at, alive_within_s, heads)
+    # With nothing at work yet: never below the room of a region, and never so high that a long queue costs.
+    room = max(region.room(limits) for region in (dispatch.Region(""), *_regions(workers, at, ()).values()))
+    active, waiting_lanes = lanes.look(conn, at=at, per_lane=max(1, room), heads=heads)
+    return dispatch.View(
+        at=at,
+        limits=limits,
+        regions=_regions(workers, at, active),
+        at_work=Counter((one.region, one.tenant) for one in active),
+        lanes=tuple(waiting_lanes),
+    )
 
 
 _WORKERS = sa.select(
@@ -155,13 +156,20 @@ _WORKERS = sa.select(
 ).group_by(workers.c.region, workers.c.state)
 
 
-def _regions(
-    conn: Connection, at: datetime, alive_within_s: float, active: Iterable[AtWork]
-) -> Mapping[str, dispatch.Region]:
+def _workers(conn: Connection, at: datetime, alive_within_s: float, heads: Heads) -> Sequence[Any]:
+    """Rows of `_WORKERS`, a second old at most."""
+    asked = time.monotonic()
+    if asked >= heads.workers_until:
+        heads.workers = conn.execute(_WORKERS, {"heard_since": at - timedelta(seconds=alive_within_s)}).all()
+        heads.workers_until = asked + WORKERS_KEPT_S
+    return heads.workers
+
+
+def _regions(workers: Iterable[Any], at: datetime, active: Iterable[AtWork]) -> Mapping[str, dispatch.Region]:
     """Every region that has a worker, had one, or has a shard at work."""
     alive: Counter[tuple[str, WorkerState]] = Counter()
     heard: dict[str, datetime] = {}
-    for row in conn.execute(_WORKERS, {"heard_since": at - timedelta(seconds=alive_within_s)}):
+    for row in workers:
         alive[row.region, row.state] = row.alive
         if row.state is not WorkerState.LOADING:
             heard[row.region] = max(row.heard_at, heard.get(row.region, row.heard_at))
@@ -192,8 +200,11 @@ def waiting_view(
     if row is None:
         return None
     job, at = as_row(Job, row), now(conn)
-    active = lanes.at_work(conn, Heads())
-    region = _regions(conn, at, alive_within_s, active).get(job.region, dispatch.Region(job.region))
+    heads = Heads()
+    active, waiting_lanes = lanes.look(conn, at=at, per_lane=waiting.AHEAD_LIMIT, heads=heads)
+    region = _regions(_workers(conn, at, alive_within_s, heads), at, active).get(
+        job.region, dispatch.Region(job.region)
+    )
     following = conn.execute(_NEXT, {"job_id": job.id}).one_or_none()
     sent = conn.execute(_SENT, {"job_id": job.id}).one_or_none()
     return waiting.View(
@@ -216,7 +227,7 @@ def waiting_view(
         tenant=job.tenant,
         region=region,
         tenant_at_work=sum(one.tenant == job.tenant for one in active),
-        ahead=0 if following is None else _ahead(conn, at, job, (following[1], following[4], following[0])),
+        ahead=0 if following is None else _ahead(conn, waiting_lanes, job, (following[1], following[4], following[0])),
         limits=limits,
     )
 
@@ -235,13 +246,9 @@ _SENT = (
 )
 
 
-def _ahead(conn: Connection, at: datetime, job: Job, place: Position) -> int:
+def _ahead(conn: Connection, waits: Iterable[dispatch.Lane], job: Job, place: Position) -> int:
     """Due shards of the job's region that go before it: of a higher priority, and earlier ones of its own lane."""
     most = waiting.AHEAD_LIMIT
-    urgent = [
-        lane.due
-        for lane in lanes.lanes(conn, at=at, per_lane=most)
-        if lane.region == job.region and lane.priority > job.priority
-    ]
+    urgent = [lane.due for lane in waits if lane.region == job.region and lane.priority > job.priority]
     earlier = lanes.due_before(conn, (job.region, job.tenant, job.priority), place, limit=most)
     return min(most, sum(urgent) + earlier)

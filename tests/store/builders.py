@@ -4,6 +4,7 @@ from typing import Any
 from uuid import UUID, uuid4
 
 from samjobs.decisions.retry import Verdict
+from samjobs.decisions.routing import Queues
 from samjobs.inputs import NewImage
 from samjobs.names import Reason
 from samjobs.spec import Images, JobSpec, Output, Prompts, TextPrompt
@@ -81,3 +82,8 @@ def run(store: Store, job_id: UUID, state: ImageState = ImageState.DONE) -> Shar
         assert shards.record(conn, shard.id, shard.attempt, outcomes(shard, state))
         assert shards.finish(conn, shard.id, shard.attempt)
     return shard
+
+
+def only(queue: str) -> Queues:
+    """Every shard waits there."""
+    return Queues((queue,) * 3, (queue,) * 3, 60.0)

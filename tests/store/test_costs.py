@@ -25,12 +25,14 @@ from samjobs.store import (
     deliveries,
     images,
     jobs,
+    lanes,
     migrate,
     now,
     requests,
     shards,
     views,
 )
+from samjobs.store.lanes import Heads
 from samjobs.store.rows import Shard
 from samjobs.store.tables import deliveries as delivery_rows
 from samjobs.store.tables import events as event_rows
@@ -40,7 +42,7 @@ from samjobs.store.tables import name_hash
 from samjobs.store.tables import requests as request_rows
 from samjobs.store.tables import shards as shard_rows
 from tests.postgres import database
-from tests.store.builders import ME, claim, job, new_images, outcomes, running, spec
+from tests.store.builders import ME, claim, job, new_images, only, outcomes, running, spec
 
 FINISHED = 5_000
 LONG_AGO = datetime(2024, 1, 1, tzinfo=UTC)
@@ -75,7 +77,7 @@ CASES: dict[str, Callable[[Connection, Shard], object]] = {
     "old requests": lambda conn, shard: requests.prune(conn, older_than_s=60),
     "due deliveries": lambda conn, shard: deliveries.take(conn, limit=10, lease_s=60),
     "next due delivery": lambda conn, shard: deliveries.next_due_at(conn),
-    "lanes": lambda conn, shard: shards.lanes(conn, at=now(conn), per_lane=10),
+    "a look at the lanes": lambda conn, shard: lanes.look(conn, at=now(conn), per_lane=10, heads=Heads()),
     "claim in a lane": lambda conn, shard: _claim_in_a_lane(conn),
     "dispatched shards": lambda conn, shard: shards.dispatched(conn),
     "shards that stand": lambda conn, shard: shards.standing(conn, [(shard.id, shard.attempt)]),
@@ -90,8 +92,8 @@ CASES: dict[str, Callable[[Connection, Shard], object]] = {
 
 
 def _claim_in_a_lane(conn: Connection) -> None:
-    (lane,) = shards.lanes(conn, at=now(conn), per_lane=10)
-    shards.claim_lane(conn, lane, limit=1, at=now(conn), queue_for=lambda _: "samjobs:region:default")
+    _, (lane,) = lanes.look(conn, at=now(conn), per_lane=10, heads=Heads())
+    shards.claim_lane(conn, lane, limit=1, at=now(conn), queues=only("samjobs:region:default"))
 
 
 @pytest.mark.parametrize("case", CASES)
@@ -120,7 +122,8 @@ def test_a_claim_walks_its_own_index_in_order_and_sorts_nothing(
 ) -> None:
     store, shard = busy
     with _undone(store) as conn:
-        claims = [one for one in _sent_by(conn, shard, which) if re.match("SELECT.*available_at <=", one[0], re.S)]
+        sent = _sent_by(conn, shard, which)
+        claims = [one for one in sent if re.match("(SELECT|WITH taken).*available_at <=", one[0], re.S)]
         ((statement, parameters),) = claims
         plan = str(_explain(conn, statement, parameters))
     assert re.search(rf"\b{index}\b", plan)

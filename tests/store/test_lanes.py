@@ -4,8 +4,7 @@ A controller that remembers its last look must never take a shard that it may no
 """
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from datetime import datetime, timedelta
+from datetime import timedelta
 from typing import Any
 from uuid import UUID, uuid4
 
@@ -15,10 +14,10 @@ import sqlalchemy as sa
 from samjobs.decisions.dispatch import Lane
 from samjobs.names import Reason
 from samjobs.states import ShardState
-from samjobs.store import Connection, Store, connect, jobs, lanes, now, shards
-from samjobs.store.lanes import MARGIN, Heads
+from samjobs.store import Store, connect, jobs, lanes, now, shards
+from samjobs.store.lanes import MARGIN, AtWork, Heads
 from samjobs.store.rows import Shard
-from tests.store.builders import job, new_images, outcomes, read, running, shard_of, spec
+from tests.store.builders import job, new_images, only, outcomes, read, running, shard_of, spec
 
 
 @pytest.fixture
@@ -32,7 +31,7 @@ def on_postgres(postgres_url: str) -> Iterator[Store]:
 def look(store: Store, per_lane: int = 100) -> list[Lane]:
     """A look in full."""
     with store.read() as conn:
-        return shards.lanes(conn, at=now(conn), per_lane=per_lane)
+        return lanes.look(conn, at=now(conn), per_lane=per_lane, heads=Heads())[1]
 
 
 def counted(found: list[Lane]) -> dict[tuple[str, str, int], int]:
@@ -41,7 +40,7 @@ def counted(found: list[Lane]) -> dict[tuple[str, str, int], int]:
 
 def claim(store: Store, lane: Lane, limit: int = 1, queue: str = "samjobs:region:us") -> list[Shard]:
     with store.begin() as conn:
-        return shards.claim_lane(conn, lane, limit=limit, at=now(conn), queue_for=lambda _: queue, actor="controller")
+        return shards.claim_lane(conn, lane, limit=limit, at=now(conn), queues=only(queue), actor="controller")
 
 
 class Controller:
@@ -53,25 +52,18 @@ class Controller:
         self._heads.full_again_at = float("inf")
 
     def look(self) -> list[Lane]:
-        with self._looking() as (conn, at):
-            lanes.at_work(conn, self._heads)
-            return lanes.lanes(conn, at=at, per_lane=100, heads=self._heads)
+        return self._look()[1]
 
     def at_work(self) -> set[UUID]:
-        with self._looking() as (conn, at):
-            lanes.lanes(conn, at=at, per_lane=1, heads=self._heads)
-            return {one.id for one in lanes.at_work(conn, self._heads)}
+        return {one.id for one in self._look()[0]}
 
     def look_in_full(self) -> list[Lane]:
         self._heads.full_again_at = 0.0
         return self.look()
 
-    @contextmanager
-    def _looking(self) -> Iterator[tuple[Connection, datetime]]:
+    def _look(self) -> tuple[list[AtWork], list[Lane]]:
         with self._store.begin() as conn:
-            at = lanes.take_turn(conn)
-            with self._heads.look(conn, at):
-                yield conn, at
+            return lanes.look(conn, at=lanes.take_turn(conn), per_lane=100, heads=self._heads)
 
 
 def test_each_lane_is_found_with_its_first_shard_and_what_is_due_in_it(store: Store) -> None:
@@ -147,9 +139,7 @@ def test_two_claims_at_once_take_different_shards(on_postgres: Store) -> None:
     job(on_postgres, 4)
     (lane,) = look(on_postgres)
     with on_postgres.begin() as one, on_postgres.begin() as two:
-        taken = [
-            shards.claim_lane(conn, lane, limit=1, at=now(conn), queue_for=lambda _: "q")[0] for conn in (one, two)
-        ]
+        taken = [shards.claim_lane(conn, lane, limit=1, at=now(conn), queues=only("q"))[0] for conn in (one, two)]
     assert taken[0].id != taken[1].id
 
 
@@ -167,7 +157,7 @@ def test_at_work_is_what_was_taken_and_not_given_back(store: Store) -> None:
     sent = claim(store, look(store)[0])[0]
     at_work = running(store, job_id)
     with store.read() as conn:
-        found = lanes.at_work(conn, Heads())
+        found, _ = lanes.look(conn, at=now(conn), per_lane=1, heads=Heads())
     assert {(one.id, one.state) for one in found} == {
         (sent.id, ShardState.DISPATCHED),
         (at_work.id, ShardState.RUNNING),

@@ -9,10 +9,11 @@ from samjobs.decisions.dispatch import Limits, Region, plan
 from samjobs.errors import ErrorClass
 from samjobs.names import Reason
 from samjobs.states import JobState
-from samjobs.store import Store, jobs, now, shards, views, workers
+from samjobs.store import Store, jobs, lanes, now, shards, views, workers
+from samjobs.store.lanes import Heads
 from samjobs.store.rows import RegionStatus, WorkerState
 from samjobs.store.tables import workers as worker_rows
-from tests.store.builders import DEAD, REQUEUE, claim, job, run, running
+from tests.store.builders import DEAD, REQUEUE, claim, job, only, run, running
 
 LIMITS = Limits(region_concurrency=10, dispatch_window=2)
 
@@ -131,7 +132,7 @@ def test_what_a_plan_grants_is_there_to_be_claimed(store: Store) -> None:
     with store.begin() as conn:
         seen = views.dispatch_view(conn, LIMITS, alive_within_s=60)
         for grant in plan(seen).grants:
-            claimed = shards.claim_lane(conn, grant.lane, limit=grant.count, at=seen.at, queue_for=lambda _: "q")
+            claimed = shards.claim_lane(conn, grant.lane, limit=grant.count, at=seen.at, queues=only("q"))
             assert {shard.tenant for shard in claimed} == {grant.lane.tenant}
             assert len(claimed) == grant.count
     with store.begin() as conn:
@@ -164,8 +165,8 @@ def test_a_job_tells_the_truth_at_each_stage(store: Store) -> None:
     worker(store, "default", WorkerState.READY)
     assert why(store, mine)[0] is Reason.NEXT_IN_LINE
     with store.begin() as conn:
-        (lane,) = shards.lanes(conn, at=now(conn), per_lane=10)
-        (sent,) = shards.claim_lane(conn, lane, limit=1, at=now(conn), queue_for=lambda _: "samjobs:region:default")
+        _, (lane,) = lanes.look(conn, at=now(conn), per_lane=10, heads=Heads())
+        (sent,) = shards.claim_lane(conn, lane, limit=1, at=now(conn), queues=only("samjobs:region:default"))
     assert why(store, mine)[1].startswith("shard 0 was sent to queue samjobs:region:default 0 s ago and waits there")
     with store.begin() as conn:
         shards.start(conn, sent.id, sent.attempt, uuid4())

@@ -63,13 +63,14 @@ def _set_up(step: str) -> None:
     from samjobs.queue import RedisQueue
     from samjobs.segmentation.engines.opencv import OpenCVEngine
     from samjobs.store import shards
+    from worker.gather import Gatherer
 
     patched: dict[str, list[tuple[Any, str, Callable[..., Any]]]] = {
         "popped": [(RedisQueue, "pop", _after)],
         "started": [(runner, "run_shard", _before)],
         "mid-image": [(OpenCVEngine, "segment", _with_a_photo)],
         "written": [(shards, "record", _before), (shards, "finish", _before)],
-        "committed": [(RedisQueue, "acknowledge", _before)],
+        "committed": [(Gatherer, "wake", _before)],
         "dispatched": [(RedisQueue, "push", _before)],
     }
     for owner, name, hold in patched[step]:
