@@ -16,8 +16,7 @@ than a twentieth of the time. Where nothing is held open, every pass that comes 
 """
 
 import time
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -45,7 +44,7 @@ from samjobs.store.tables import (
     jobs,
     shards,
 )
-from samjobs.store.together import Rows, Statement, together
+from samjobs.store.together import Asked, Rows, Statement, together
 from samjobs.store.transitions import Why, check_move, dispatch, dispatching
 from samjobs.store.types import db_now
 
@@ -87,20 +86,23 @@ class Heads:
     workers: Sequence[Any] = ()  # how many there are, by region and state, …
     workers_until: float = 0.0  # … for so long (monotonic): they change seldom, and a shard waits for this look
 
-    @contextmanager
-    def looking(self, conn: Connection, at: datetime) -> Iterator[None]:
-        """Around one look; `at` by the database's clock."""
+    def begin(self, conn: Connection) -> float:
+        """A look begins, from where the last one was or in full; when (monotonic), for `end`."""
         began = time.monotonic()
-        full = began >= self.full_again_at or conn.dialect.name == "sqlite"
-        if full:
+        if began >= self.full_again_at or conn.dialect.name == "sqlite":
             self.since = None
-        yield
-        self.since = at - MARGIN
-        if full:
+        return began
+
+    def end(self, began: float, seen: "Look") -> None:
+        """Keep what a look saw."""
+        if self.since is None:
             ended = time.monotonic()
             self.full_again_at = ended + FULL_LOOKS_SHARE * (ended - began)
+        self.at_work = [one.id for one in seen.at_work]
+        self._remember(seen.at, seen.lanes)
+        self.since = seen.at - MARGIN
 
-    def remember(self, at: datetime, found: Iterable[Lane]) -> None:
+    def _remember(self, at: datetime, found: Iterable[Lane]) -> None:
         """Where the next look at each lane begins: at its first shard, but never later than MARGIN ago.
 
         A lane that was empty begins MARGIN ago, and one that a look in full did not find is forgotten.
@@ -116,59 +118,60 @@ def _key(lane: Lane) -> Key:
     return lane.region, lane.tenant, lane.priority
 
 
-def take_turn(conn: Connection) -> datetime:
-    """Wait until no other controller dispatches, until this transaction ends: or two would give the same room away.
+@dataclass(frozen=True)
+class Look:
+    """The queue at one time."""
 
-    Returns:
-        The database's clock.
-    """
-    if conn.dialect.name == "sqlite":  # there the write transaction is the turn
-        return now(conn)
-    ((row,),) = together(conn, (_TAKE_TURN, {}))
-    at: datetime = row[1]
-    return at
+    at: datetime  # the database's clock, just after it
+    at_work: Sequence[AtWork]  # all shards that are dispatched or running
+    lanes: Sequence[Lane]  # all that have due shards, by region, tenant and priority
 
 
-_TAKE_TURN = Statement(sa.select(sa.func.pg_advisory_xact_lock(_TURN), db_now()))
-
-
-def look(conn: Connection, *, at: datetime, per_lane: int, heads: Heads) -> tuple[list[AtWork], list[Lane]]:
-    """All shards that are dispatched or running, and all lanes with due shards by region, tenant and priority.
+def look(conn: Connection, *, per_lane: int, heads: Heads | None = None, turn: bool = False) -> Look:
+    """Look at all lanes and all shards at work.
 
     Args:
-        at: the time by which a shard is due.
         per_lane: no more than so many of a lane are counted.
-        heads: where to begin, and to remember it for the next time; new ones look in full.
+        heads: where to begin, and to remember it for the next time; None looks in full.
+        turn: first wait until no other controller dispatches, and keep them waiting until this transaction ends: or two
+            would give the same room away. Its commit then waits for no disk. A crash of the database may forget it, as
+            long as nothing that followed was kept: a start that is kept keeps the claim before it.
     """
-    with heads.looking(conn, at):
-        if heads.since is None:
-            working, waiting = together(
-                conn, (_AT_WORK, {}), (_LANES[conn.dialect.name], {"at": at, "per_lane": per_lane})
-            )
-        else:
-            working, waiting = _look_since(conn, at, per_lane, heads, heads.since)
-        active = [
-            AtWork(shard_id, region, tenant, ShardState(state))
-            for shard_id, region, tenant, state in working
-            if state in (ShardState.DISPATCHED, ShardState.RUNNING)
-        ]
-        lanes = [Lane(*row) for row in waiting]
-        heads.at_work = [one.id for one in active]
-        heads.remember(at, lanes)
-    return active, sorted((lane for lane in lanes if lane.due > 0), key=_key)
+    heads = Heads() if heads is None else heads
+    began = heads.begin(conn)
+    # On SQLite the write transaction is the turn.
+    turns: list[Asked] = [(_TAKE_TURN, {})] if turn and conn.dialect.name != "sqlite" else []
+    if heads.since is None:
+        lanes = _LANES[conn.dialect.name], {"per_lane": per_lane}
+        *_, working, found, ((at,),) = together(conn, *turns, (_AT_WORK, {}), lanes, (_CLOCK, {}))
+    else:
+        # Never an empty list: that would imply every index's condition, and one of all that was ever active be walked.
+        known = {"ids": heads.at_work or [_NOBODY], "since": heads.since}
+        *_, working, young = together(conn, *turns, (_AT_WORK_SINCE, known), (_YOUNG, {"since": heads.since}))
+        starts = {"per_lane": per_lane, **_starts(heads, heads.since, young)}
+        found, ((at,),) = together(conn, (_LANES_SINCE, starts), (_CLOCK, {}))
+    at_work = [
+        AtWork(shard_id, region, tenant, ShardState(state))
+        for shard_id, region, tenant, state in working
+        if state in _NOT_GIVEN_BACK
+    ]
+    seen = Look(at, at_work, sorted((Lane(*row) for row in found), key=_key))
+    heads.end(began, seen)
+    return replace(seen, lanes=[lane for lane in seen.lanes if lane.due > 0])
 
 
-def _look_since(conn: Connection, at: datetime, per_lane: int, heads: Heads, since: datetime) -> Sequence[Rows]:
-    # Never an empty list: that would imply every index's condition, and one of all that was ever active be walked.
-    known = {"ids": heads.at_work or [_NOBODY], "since": since}
-    working, young = together(conn, (_AT_WORK_SINCE, known), (_YOUNG, {"since": since}))
+def _starts(heads: Heads, since: datetime, young: Rows) -> dict[str, list[Any]]:
+    """The places from which to look at each lane, a list for each of their columns."""
     starts = {**dict.fromkeys(young, (since, _EPOCH, 0)), **heads.lanes}
     places = [(*key, *position) for key, position in starts.items()]
-    columns = {column.name: [place[n] for place in places] for n, column in enumerate(_PLACE)}
-    (waiting,) = together(conn, (_LANES_SINCE, {"at": at, "per_lane": per_lane, **columns}))
-    return working, waiting
+    return {column.name: [place[n] for place in places] for n, column in enumerate(_PLACE)}
 
 
+_NOT_GIVEN_BACK = (ShardState.DISPATCHED, ShardState.RUNNING)
+_CLOCK = Statement(sa.select(db_now()))
+_TAKE_TURN = Statement(
+    sa.select(sa.func.pg_advisory_xact_lock(_TURN), sa.func.set_config("synchronous_commit", "off", sa.true()))
+)
 _WORKING = sa.select(shards.c.id, shards.c.region, shards.c.tenant, shards.c.state).where(AT_WORK)
 _AT_WORK = Statement(_WORKING)
 # The known ones by their keys, whatever their state: with AT_WORK, an index of all that was ever at work would do too.
@@ -218,7 +221,7 @@ def _counted(heads: sa.CTE, *, lateral: bool) -> sa.Select[Any]:
     # In order of time: what is due comes first, and the walk ends after `per_lane` whether due or not.
     ahead = sa.select(more.c.available_at).where(*_from_place(more, _of(first))).order_by(*_of(more))
     some = ahead.limit(sa.bindparam("per_lane")).correlate(first).subquery()
-    due = sa.select(sa.func.count()).where(some.c.available_at <= sa.bindparam("at")).scalar_subquery()
+    due = sa.select(sa.func.count()).where(some.c.available_at <= db_now()).scalar_subquery()
     joined = sa.true() if lateral else first.c.id == heads.c.id
     return sa.select(*_of(first, LANE), due, *_of(first, CLAIM_ORDER_IN_LANE)).join_from(heads, first, joined)
 

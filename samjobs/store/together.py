@@ -41,7 +41,10 @@ class Statement:
         return {**self._compiled.params, **given}
 
 
-def together(conn: Connection, *asked: tuple[Statement, Mapping[str, Any]]) -> Sequence[Rows]:
+Asked = tuple[Statement, Mapping[str, Any]]
+
+
+def together(conn: Connection, *asked: Asked) -> Sequence[Rows]:
     """The rows of each statement, in the same order; each sees what the ones before it did."""
     if conn.dialect.name == "sqlite":
         return [[tuple(row) for row in conn.execute(one.statement, dict(given))] for one, given in asked]

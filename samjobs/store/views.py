@@ -126,7 +126,7 @@ def dispatch_view(
 ) -> dispatch.View:
     """What `decisions.dispatch.plan` needs; tenants' minutes are for the caller to add.
 
-    Takes the turn (`lanes.take_turn`): claim by the plan in the same transaction and commit, and no other controller
+    Takes the turn (`lanes.look`): claim by the plan in the same transaction and commit, and no other controller
     gives the same room away. What workers change meanwhile only makes room.
 
     Args:
@@ -134,17 +134,16 @@ def dispatch_view(
         heads: kept from pass to pass; None looks at the queue in full.
     """
     heads = Heads() if heads is None else heads
-    at = lanes.take_turn(conn)
-    workers = _workers(conn, at, alive_within_s, heads)
-    # With nothing at work yet: never below the room of a region, and never so high that a long queue costs.
-    room = max(region.room(limits) for region in (dispatch.Region(""), *_regions(workers, at, ()).values()))
-    active, waiting_lanes = lanes.look(conn, at=at, per_lane=max(1, room), heads=heads)
+    workers = _workers(conn, alive_within_s, heads)
+    # As if all workers were of one region with nothing at work: never below the room of any.
+    most = dispatch.Region("", ready=sum(row.alive for row in workers)).room(limits)
+    seen = lanes.look(conn, per_lane=most, heads=heads, turn=True)
     return dispatch.View(
-        at=at,
+        at=seen.at,
         limits=limits,
-        regions=_regions(workers, at, active),
-        at_work=Counter((one.region, one.tenant) for one in active),
-        lanes=tuple(waiting_lanes),
+        regions=_regions(workers, seen.at, seen.at_work),
+        at_work=Counter((one.region, one.tenant) for one in seen.at_work),
+        lanes=tuple(seen.lanes),
     )
 
 
@@ -156,11 +155,11 @@ _WORKERS = sa.select(
 ).group_by(workers.c.region, workers.c.state)
 
 
-def _workers(conn: Connection, at: datetime, alive_within_s: float, heads: Heads) -> Sequence[Any]:
+def _workers(conn: Connection, alive_within_s: float, heads: Heads) -> Sequence[Any]:
     """Rows of `_WORKERS`, a second old at most."""
     asked = time.monotonic()
     if asked >= heads.workers_until:
-        heads.workers = conn.execute(_WORKERS, {"heard_since": at - timedelta(seconds=alive_within_s)}).all()
+        heads.workers = conn.execute(_WORKERS, {"heard_since": now(conn) - timedelta(seconds=alive_within_s)}).all()
         heads.workers_until = asked + WORKERS_KEPT_S
     return heads.workers
 
@@ -200,11 +199,9 @@ def waiting_view(
     if row is None:
         return None
     job, at = as_row(Job, row), now(conn)
-    heads = Heads()
-    active, waiting_lanes = lanes.look(conn, at=at, per_lane=waiting.AHEAD_LIMIT, heads=heads)
-    region = _regions(_workers(conn, at, alive_within_s, heads), at, active).get(
-        job.region, dispatch.Region(job.region)
-    )
+    seen = lanes.look(conn, per_lane=waiting.AHEAD_LIMIT)
+    regions = _regions(_workers(conn, alive_within_s, Heads()), at, seen.at_work)
+    region = regions.get(job.region, dispatch.Region(job.region))
     following = conn.execute(_NEXT, {"job_id": job.id}).one_or_none()
     sent = conn.execute(_SENT, {"job_id": job.id}).one_or_none()
     return waiting.View(
@@ -226,8 +223,8 @@ def waiting_view(
         max_attempts=job.spec.retry_policy.max_attempts,
         tenant=job.tenant,
         region=region,
-        tenant_at_work=sum(one.tenant == job.tenant for one in active),
-        ahead=0 if following is None else _ahead(conn, waiting_lanes, job, (following[1], following[4], following[0])),
+        tenant_at_work=sum(one.tenant == job.tenant for one in seen.at_work),
+        ahead=0 if following is None else _ahead(conn, seen.lanes, job, (following[1], following[4], following[0])),
         limits=limits,
     )
 

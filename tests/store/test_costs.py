@@ -32,7 +32,6 @@ from samjobs.store import (
     shards,
     views,
 )
-from samjobs.store.lanes import Heads
 from samjobs.store.rows import Shard
 from samjobs.store.tables import deliveries as delivery_rows
 from samjobs.store.tables import events as event_rows
@@ -77,7 +76,7 @@ CASES: dict[str, Callable[[Connection, Shard], object]] = {
     "old requests": lambda conn, shard: requests.prune(conn, older_than_s=60),
     "due deliveries": lambda conn, shard: deliveries.take(conn, limit=10, lease_s=60),
     "next due delivery": lambda conn, shard: deliveries.next_due_at(conn),
-    "a look at the lanes": lambda conn, shard: lanes.look(conn, at=now(conn), per_lane=10, heads=Heads()),
+    "a look at the lanes": lambda conn, shard: lanes.look(conn, per_lane=10),
     "claim in a lane": lambda conn, shard: _claim_in_a_lane(conn),
     "dispatched shards": lambda conn, shard: shards.dispatched(conn),
     "shards that stand": lambda conn, shard: shards.standing(conn, [(shard.id, shard.attempt)]),
@@ -92,7 +91,7 @@ CASES: dict[str, Callable[[Connection, Shard], object]] = {
 
 
 def _claim_in_a_lane(conn: Connection) -> None:
-    _, (lane,) = lanes.look(conn, at=now(conn), per_lane=10, heads=Heads())
+    (lane,) = lanes.look(conn, per_lane=10).lanes
     shards.claim_lane(conn, lane, limit=1, at=now(conn), queues=only("samjobs:region:default"))
 
 

@@ -15,7 +15,7 @@ from samjobs.decisions.dispatch import Lane
 from samjobs.names import Reason
 from samjobs.states import ShardState
 from samjobs.store import Store, connect, jobs, lanes, now, shards
-from samjobs.store.lanes import MARGIN, AtWork, Heads
+from samjobs.store.lanes import MARGIN, Heads, Look
 from samjobs.store.rows import Shard
 from tests.store.builders import job, new_images, only, outcomes, read, running, shard_of, spec
 
@@ -31,7 +31,7 @@ def on_postgres(postgres_url: str) -> Iterator[Store]:
 def look(store: Store, per_lane: int = 100) -> list[Lane]:
     """A look in full."""
     with store.read() as conn:
-        return lanes.look(conn, at=now(conn), per_lane=per_lane, heads=Heads())[1]
+        return [*lanes.look(conn, per_lane=per_lane).lanes]
 
 
 def counted(found: list[Lane]) -> dict[tuple[str, str, int], int]:
@@ -52,18 +52,18 @@ class Controller:
         self._heads.full_again_at = float("inf")
 
     def look(self) -> list[Lane]:
-        return self._look()[1]
+        return [*self._look().lanes]
 
     def at_work(self) -> set[UUID]:
-        return {one.id for one in self._look()[0]}
+        return {one.id for one in self._look().at_work}
 
     def look_in_full(self) -> list[Lane]:
         self._heads.full_again_at = 0.0
         return self.look()
 
-    def _look(self) -> tuple[list[AtWork], list[Lane]]:
+    def _look(self) -> Look:
         with self._store.begin() as conn:
-            return lanes.look(conn, at=lanes.take_turn(conn), per_lane=100, heads=self._heads)
+            return lanes.look(conn, per_lane=100, heads=self._heads, turn=True)
 
 
 def test_each_lane_is_found_with_its_first_shard_and_what_is_due_in_it(store: Store) -> None:
@@ -145,10 +145,10 @@ def test_two_claims_at_once_take_different_shards(on_postgres: Store) -> None:
 
 def test_two_controllers_take_turns(on_postgres: Store) -> None:
     with on_postgres.begin() as one, on_postgres.begin() as two:
-        lanes.take_turn(one)
+        lanes.look(one, per_lane=1, turn=True)
         two.execute(sa.text("SET LOCAL lock_timeout = '50ms'"))
         with pytest.raises(sa.exc.DBAPIError, match="lock timeout"):
-            lanes.take_turn(two)
+            lanes.look(two, per_lane=1, turn=True)
         two.rollback()
 
 
@@ -157,7 +157,7 @@ def test_at_work_is_what_was_taken_and_not_given_back(store: Store) -> None:
     sent = claim(store, look(store)[0])[0]
     at_work = running(store, job_id)
     with store.read() as conn:
-        found, _ = lanes.look(conn, at=now(conn), per_lane=1, heads=Heads())
+        found = lanes.look(conn, per_lane=1).at_work
     assert {(one.id, one.state) for one in found} == {
         (sent.id, ShardState.DISPATCHED),
         (at_work.id, ShardState.RUNNING),

@@ -10,7 +10,6 @@ from samjobs.errors import ErrorClass
 from samjobs.names import Reason
 from samjobs.states import JobState
 from samjobs.store import Store, jobs, lanes, now, shards, views, workers
-from samjobs.store.lanes import Heads
 from samjobs.store.rows import RegionStatus, WorkerState
 from samjobs.store.tables import workers as worker_rows
 from tests.store.builders import DEAD, REQUEUE, claim, job, only, run, running
@@ -165,7 +164,7 @@ def test_a_job_tells_the_truth_at_each_stage(store: Store) -> None:
     worker(store, "default", WorkerState.READY)
     assert why(store, mine)[0] is Reason.NEXT_IN_LINE
     with store.begin() as conn:
-        _, (lane,) = lanes.look(conn, at=now(conn), per_lane=10, heads=Heads())
+        (lane,) = lanes.look(conn, per_lane=10).lanes
         (sent,) = shards.claim_lane(conn, lane, limit=1, at=now(conn), queues=only("samjobs:region:default"))
     assert why(store, mine)[1].startswith("shard 0 was sent to queue samjobs:region:default 0 s ago and waits there")
     with store.begin() as conn:
