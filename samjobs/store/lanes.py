@@ -28,7 +28,6 @@ from sqlalchemy.sql.elements import Grouping
 
 from samjobs.decisions.dispatch import Lane
 from samjobs.decisions.routing import MORE, Queues
-from samjobs.errors import ErrorClass
 from samjobs.names import Reason
 from samjobs.states import JOB_ACTIVE, ShardState
 from samjobs.store.engine import Connection, as_row, now
@@ -44,7 +43,7 @@ from samjobs.store.tables import (
     jobs,
     shards,
 )
-from samjobs.store.together import Asked, Rows, Statement, together
+from samjobs.store.together import Asked, Reader, Rows, Statement, together
 from samjobs.store.transitions import Why, check_move, dispatch, dispatching
 from samjobs.store.types import db_now
 
@@ -276,14 +275,10 @@ def claim_lane(
     late_at = at - timedelta(seconds=queues.late_after_s)
     choice = {"soon": list(queues.soon), "late": list(queues.late), "late_at": late_at, "_actor": actor}
     (rows,) = together(conn, (_CLAIM_AT_ONCE, asked | choice))
-    return sorted(map(_as_shard, rows), key=lambda shard: (shard.available_at, shard.job_created_at, shard.index))
+    return sorted(map(_SHARD, rows), key=lambda shard: (shard.available_at, shard.job_created_at, shard.index))
 
 
-def _as_shard(row: tuple[Any, ...]) -> Shard:
-    """A row of shards as the driver gives it."""
-    shard = Shard(*row)
-    error_class = None if shard.error_class is None else ErrorClass(shard.error_class)
-    return replace(shard, state=ShardState(shard.state), error_class=error_class)
+_SHARD = Reader(Shard, shards)
 
 
 def _claim_step_by_step(

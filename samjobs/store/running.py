@@ -6,7 +6,6 @@ by its result whether the shard was still the caller's.
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import fields
 from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Any
@@ -23,6 +22,7 @@ from samjobs.store.engine import Connection, as_row, now
 from samjobs.store.notify import WOKEN, wake
 from samjobs.store.rows import ImageOutcome, Job, Shard, Subject
 from samjobs.store.tables import events, images, jobs, shards
+from samjobs.store.together import Reader, Statement, together
 from samjobs.store.transitions import (
     IllegalTransition,
     Move,
@@ -49,8 +49,9 @@ def start(conn: Connection, shard_id: UUID, attempt: int, incarnation: UUID) -> 
     asked = {"_id": shard_id, "_attempt": attempt, "_incarnation": incarnation, "_actor": str(incarnation)}
     if conn.dialect.name == "sqlite":
         return _start_step_by_step(conn, asked)
-    row = conn.execute(_START_AT_ONCE, asked).one_or_none()
-    return None if row is None else (Job(*row[len(_SHARD) : -1]), Shard(*row[: len(_SHARD)]))
+    (started,) = together(conn, (_START_AT_ONCE, asked))
+    many = len(_SHARD.columns)
+    return (_JOB(started[0][many:-1]), _SHARD(started[0][:many])) if started else None
 
 
 def _start_step_by_step(conn: Connection, asked: Mapping[str, Any]) -> tuple[Job, Shard] | None:
@@ -80,10 +81,10 @@ _START = (
 )
 
 
-_SHARD, _JOB = [field.name for field in fields(Shard)], [field.name for field in fields(Job)]
+_SHARD, _JOB = Reader(Shard, shards), Reader(Job, jobs)
 
 
-def _start_at_once() -> sa.Select[Any]:
+def _start_at_once() -> Statement:
     """All of it: the fields of Shard, then of Job.
 
     The job is locked, the shard moved, then the job if it is its first; each gets its event, and the controllers are
@@ -95,8 +96,8 @@ def _start_at_once() -> sa.Select[Any]:
     moved = _START.where(shards.c.job_id == locked.c.id).returning(*shards.c).cte("moved")
     begun = _begun(locked, moved)
     told = _told(locked, moved, begun).returning(events.c.id).cte("told")
-    given = [*(moved.c[name] for name in _SHARD), *(locked.c[name] for name in _JOB)]
-    return sa.select(*given, WOKEN).join_from(moved, locked, moved.c.job_id == locked.c.id).add_cte(told)
+    given = [*(moved.c[column.name] for column in _SHARD.columns), *(locked.c[column.name] for column in _JOB.columns)]
+    return Statement(sa.select(*given, WOKEN).join_from(moved, locked, moved.c.job_id == locked.c.id).add_cte(told))
 
 
 def _begun(locked: sa.CTE, moved: sa.CTE) -> sa.CTE:

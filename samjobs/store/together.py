@@ -6,18 +6,22 @@ nothing of each other's answers are sent together, by the driver's pipeline, wit
 once. What comes back is what the driver makes of it: no column type of ours looks at it.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import fields
 from functools import cached_property
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 import sqlalchemy as sa
 from sqlalchemy import exc as sa_errors
 from sqlalchemy.engine import Compiled, make_url
 
+from samjobs.spec import JobSpec
 from samjobs.store.engine import Connection
+from samjobs.store.types import SpecJson
 
 _DIALECT = make_url("postgresql+psycopg://").get_dialect()()
 Rows = list[tuple[Any, ...]]
+Row = TypeVar("Row")
 
 
 class Statement:
@@ -55,9 +59,35 @@ def together(conn: Connection, *asked: Asked) -> Sequence[Rows]:
     try:
         with driver.pipeline():
             cursors = [driver.execute(text, parameters) for text, parameters in sent]
-            return [cursor.fetchall() for cursor in cursors]
+        # Not before the end of the block, which waits for the answers: else there would be two waits.
+        return [cursor.fetchall() for cursor in cursors]
     except conn.dialect.loaded_dbapi.Error as error:
         raise _as_of_sqlalchemy(conn, driver, error) from error
+
+
+class Reader(Generic[Row]):
+    """Makes the dataclass whose fields are a table's columns of what the driver gives for them, in their order."""
+
+    def __init__(self, kind: type[Row], table: sa.Table) -> None:
+        self.columns = [table.c[field.name] for field in fields(kind)]  # type: ignore[arg-type]
+        self._kind = kind
+        self._meant = [(n, meant) for n, column in enumerate(self.columns) if (meant := _meaning(column.type))]
+
+    def __call__(self, row: Sequence[Any]) -> Row:
+        values = list(row)
+        for n, meant in self._meant:
+            if values[n] is not None:
+                values[n] = meant(values[n])
+        return self._kind(*values)
+
+
+def _meaning(of: sa.types.TypeEngine[Any]) -> Callable[[Any], Any] | None:
+    """What becomes of a value that the driver gives for a column of this type; None: it stays as it is."""
+    if isinstance(of, sa.Enum):
+        return of.enum_class
+    if isinstance(of, SpecJson):
+        return JobSpec.model_validate
+    return None
 
 
 def _as_of_sqlalchemy(conn: Connection, driver: Any, error: Exception) -> Exception:
