@@ -2,7 +2,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help demo sam3 meta test lint bench images generate lock clean
+.PHONY: help demo sam3 meta test lint bench images crds generate lock clean
 
 PYTHON ?= python3
 VENV := .venv
@@ -38,7 +38,10 @@ bench: $(VENV)/.dev ## print the tables of every benchmark (BENCH_ARGS=--quick f
 images: ## build both container images with docker, podman or buildah
 	@tools/build_images.sh
 
-generate: $(VENV)/.dev ## write the reference pages that are made from the code
+crds: $(VENV)/.dev ## write the CRDs and the chart's copies of them
+	$(BIN)/python -m tools.crds
+
+generate: $(VENV)/.dev ## write the reference pages that are made from the code, and the CRDs
 	$(BIN)/python -m tools.generate
 
 lock: $(VENV)/.uv ## bring requirements.lock up to date with pyproject.toml

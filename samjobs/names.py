@@ -25,6 +25,9 @@ class Reason(StrEnum):
     RESUMED_BY_USER = "ResumedByUser"
     RETRIED_BY_USER = "RetriedByUser"
     PURGED_BY_USER = "PurgedByUser"
+    OBJECT_DELETED = "ObjectDeleted"
+    SPEC_CHANGED = "SpecChanged"
+    TTL_EXPIRED = "TtlExpired"
     DEADLINE_EXCEEDED = "DeadlineExceeded"
     NO_PROGRESS = "NoProgress"
     # a shard
@@ -67,6 +70,33 @@ class Reason(StrEnum):
     FORCED = "Forced"
     FAILED_BEFORE = "FailedBefore"
     IMAGE_ERROR = "ImageError"
+    # how many workers a pool has
+    BY_HAND = "ByHand"
+    UNKNOWN_DEMAND = "UnknownDemand"
+    ABOVE_MAXIMUM = "AboveMaximum"
+    SCALED_UP = "ScaledUp"
+    BELOW_MINIMUM = "BelowMinimum"
+    FIRST_WORKER = "FirstWorker"
+    UP_COOLDOWN = "UpCooldown"
+    DOWN_COOLDOWN = "DownCooldown"
+    SCALED_DOWN = "ScaledDown"
+    BUSY_WORKERS = "BusyWorkers"
+    AT_MAXIMUM = "AtMaximum"
+    AT_MINIMUM = "AtMinimum"
+    STEADY = "Steady"
+    REGION_TAKEN = "RegionTaken"
+    # the workers of a pool
+    AS_ASKED = "AsAsked"
+    NONE_WANTED = "NoneWanted"
+    WORKERS_READY = "WorkersReady"
+    WORKERS_LOADING = "WorkersLoading"
+    MODEL_UNAVAILABLE = "ModelUnavailable"
+    WORKER_UNSTARTED = "WorkerUnstarted"
+    WORKER_FAILS = "WorkerFails"
+    PODS_REFUSED = "PodsRefused"
+    UNSCHEDULABLE = "Unschedulable"
+    INVALID_SPEC = "InvalidSpec"
+    PUT_BACK = "PutBack"
 
 
 # Where results lie below a job's output place; the files of each format are in a folder of its name.
@@ -156,8 +186,10 @@ JOB_KIND, JOB_PLURAL = "SamJob", "samjobs"
 POOL_KIND, POOL_PLURAL = "SamWorkerPool", "samworkerpools"
 FIELD_MANAGER = "samjobs"
 POOL_LABEL = f"{GROUP}/pool"  # on a pool's Deployment and pods: the pool's name
+SCHEMA_VERSION_ANNOTATION = f"{GROUP}/schema-version"  # on a CRD: a hash of its schema
 DELETION_COST = "controller.kubernetes.io/pod-deletion-cost"
 GPU_RESOURCE = "nvidia.com/gpu"
+WEIGHTLESS_EXIT = 5  # of a worker process whose model cannot be had
 
 
 class Condition(StrEnum):

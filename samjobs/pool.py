@@ -8,7 +8,7 @@ from enum import StrEnum
 from itertools import pairwise
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import Field, StringConstraints, field_validator, model_validator
+from pydantic import BeforeValidator, Field, StringConstraints, field_validator, model_validator
 
 from samjobs.names import DEFAULT_REGION, GPU_RESOURCE
 from samjobs.spec import Model, Name
@@ -16,7 +16,15 @@ from samjobs.spec import Model, Name
 ObjectName = Annotated[
     str, StringConstraints(min_length=1, max_length=253, pattern=r"^[a-z0-9]([a-z0-9.-]*[a-z0-9])?$")
 ]
-Quantity = Annotated[str, StringConstraints(min_length=1, max_length=64, pattern=r"^[0-9]+(\.[0-9]+)?[A-Za-z]{0,2}$")]
+QUANTITY = r"^[0-9]+(\.[0-9]+)?[A-Za-z]{0,2}$"
+
+
+def _as_text(value: Any) -> Any:
+    """A plain number in YAML: `nvidia.com/gpu: 1`."""
+    return str(value) if isinstance(value, int) and not isinstance(value, bool) else value
+
+
+Quantity = Annotated[str, StringConstraints(min_length=1, max_length=64, pattern=QUANTITY), BeforeValidator(_as_text)]
 AbsolutePath = Annotated[str, StringConstraints(min_length=1, max_length=1024, pattern=r"^/.*$")]
 EnvName = Annotated[str, StringConstraints(min_length=1, max_length=256, pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")]
 Text = Annotated[str, StringConstraints(max_length=4096)]
@@ -59,7 +67,10 @@ class Scaling(Model):
     max_replicas: int = Field(1, ge=1, le=1000, description="Never more.")
     policy: ScalingPolicy = Field(ScalingPolicy.BACKLOG, description="From what the number is made.")
     steps: tuple[ScalingStep, ...] = Field(
-        DEFAULT_STEPS, min_length=1, max_length=32, description="The table of policy steps, in rising order."
+        DEFAULT_STEPS,
+        min_length=1,
+        max_length=32,
+        description="The table of policy steps, in rising order; left out: 1, 2, 3, 4 workers to 10, 30, 60, 100.",
     )
     target_seconds: int = Field(
         600, ge=1, le=604_800, description="With policy backlog: what waits is to be done within this time."
@@ -170,7 +181,9 @@ class Toleration(Model):
     effect: Literal["NoSchedule", "PreferNoSchedule", "NoExecute"] | None = Field(
         None, description="Left out: all effects."
     )
-    toleration_seconds: int | None = Field(None, ge=0, description="How long a NoExecute taint is tolerated.")
+    toleration_seconds: int | None = Field(
+        None, ge=0, le=2**31 - 1, description="How long a NoExecute taint is tolerated."
+    )
 
 
 class PoolSpec(Model):

@@ -61,6 +61,11 @@ Uri = Annotated[str, StringConstraints(min_length=1, max_length=4096), AfterVali
 Phrase = Annotated[
     str, StringConstraints(strip_whitespace=True, min_length=1, max_length=200), AfterValidator(_on_one_line)
 ]
+Revision = Annotated[str, StringConstraints(max_length=128, pattern=r"^[A-Za-z0-9._/-]*$")]
+
+MOST_PIXELS = 10**12
+MOST_IMAGES = 10**9
+LONGEST_S = 315_360_000  # ten years
 
 
 class Model(BaseModel):
@@ -250,8 +255,8 @@ class Thresholds(Model):
         None, description="Of two instances of one prompt that overlap more, keep the better."
     )
     nms_across_prompts: bool = Field(False, description="Apply nmsIou between prompts too.")
-    min_area: int = Field(0, ge=0, description="Least area in pixels of the photo.")
-    max_area: int | None = Field(None, gt=0, description="Largest area in pixels of the photo.")
+    min_area: int = Field(0, ge=0, le=MOST_PIXELS, description="Least area in pixels of the photo.")
+    max_area: int | None = Field(None, gt=0, le=MOST_PIXELS, description="Largest area in pixels of the photo.")
     max_instances: int | None = Field(None, gt=0, le=10_000, description="Keep the best this many per image.")
 
     @model_validator(mode="after")
@@ -289,7 +294,7 @@ class FailurePolicy(Model):
     """When failed images fail the job."""
 
     max_failed_images: int | None = Field(
-        None, ge=0, description="The job fails above this. Left out: only when every image failed."
+        None, ge=0, le=MOST_IMAGES, description="The job fails above this. Left out: only when every image failed."
     )
 
 
@@ -303,20 +308,20 @@ class JobSpec(Model):
     output: Output = Field(description="Where results go.")
     engine: Literal["sam3", "sam3-meta", "opencv"] = Field("sam3", description="What segments.")
     model: Uri | None = Field(None, description="Path or hub id of the weights; left out: the engine's own setting.")
-    revision: str | None = Field(None, max_length=128, description="Revision of a hub model.")
+    revision: Revision | None = Field(None, description="Revision of a hub model.")
     region: Name = Field(DEFAULT_REGION, description="Whose workers take it.")
     priority: int = Field(0, ge=-1000, le=1000, description="Higher goes first.")
     shard_size: int = Field(32, ge=1, le=10_000, description="Images per shard.")
-    parallelism: int | None = Field(None, ge=1, description="Shards of this job that may run at once.")
+    parallelism: int | None = Field(None, ge=1, le=1_000_000, description="Shards of this job that may run at once.")
     retry_policy: RetryPolicy = Field(RetryPolicy(), description="What happens after a failure of a shard.")
     failure_policy: FailurePolicy = Field(FailurePolicy(), description="When failed images fail the job.")
     suspend: bool = Field(False, description="Accepted but not started until this is false.")
     not_before: AwareDatetime | None = Field(None, description="Not started before this time (with its zone).")
     active_deadline_seconds: int | None = Field(
-        None, ge=1, description="Failed when not finished by then, from creation."
+        None, ge=1, le=LONGEST_S, description="Failed when not finished by then, from creation."
     )
     ttl_seconds_after_finished: int | None = Field(
-        None, ge=0, description="Forgotten this long after its end; results stay."
+        None, ge=0, le=LONGEST_S, description="Forgotten this long after its end; results stay."
     )
     dedupe: bool = Field(True, description="An equal job that is still active is joined, not queued twice.")
     callback: HttpUrl | None = Field(None, description="https address told of the end.")
@@ -376,6 +381,11 @@ NEEDED = {
     Mode.INSIDE_BOX: "boxes",
     Mode.POINT: "points",
 }
+UNFIT = {
+    Mode.FIND_ALL: ("points",),
+    Mode.INSIDE_BOX: ("text", "points"),
+    Mode.POINT: ("text", "boxes"),
+}
 
 
 def check_prompts(prompts: Prompts, mode: Mode) -> None:
@@ -384,12 +394,7 @@ def check_prompts(prompts: Prompts, mode: Mode) -> None:
     Raises:
         ValueError: naming the field and what belongs there.
     """
-    unfit = {
-        Mode.FIND_ALL: ("points",),
-        Mode.INSIDE_BOX: ("text", "points"),
-        Mode.POINT: ("text", "boxes"),
-    }[mode]
-    for field in unfit:
+    for field in UNFIT[mode]:
         if getattr(prompts, field):
             raise ValueError(f"prompts.{field} does not go with mode {mode.value}, which needs {NEEDED[mode]}")
     if mode is Mode.INSIDE_BOX and not all(box.positive for box in prompts.boxes):

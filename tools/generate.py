@@ -3,6 +3,10 @@
 docs/reference/settings.md   samjobs/settings.py
 docs/reference/states.md     samjobs/states.py
 docs/reference/job.md        samjobs/spec.py
+docs/reference/samjob.md     controller/kube/crd.py
+docs/reference/pool.md       controller/kube/crd.py
+
+And what `make crds` writes.
 """
 
 import enum
@@ -20,8 +24,10 @@ from pydantic.fields import FieldInfo
 from pydantic_core import PydanticUndefined
 
 from samjobs import spec, states
+from samjobs.names import JOB_PLURAL, POOL_PLURAL
 from samjobs.segmentation import records
 from samjobs.settings import PROFILES, Settings
+from tools import crds, objects
 
 ROOT = Path(__file__).resolve().parent.parent
 HEADER = "<!-- Made by `make generate` from {source}: change it there. -->\n\n"
@@ -34,6 +40,8 @@ def pages() -> dict[str, str]:
         "docs/reference/states.md": _states(),
         "docs/reference/job.md": _job(),
         "docs/reference/record.md": _record(),
+        "docs/reference/samjob.md": HEADER.format(source="controller/kube/crd.py") + objects.page(JOB_PLURAL),
+        "docs/reference/pool.md": HEADER.format(source="controller/kube/crd.py") + objects.page(POOL_PLURAL),
     }
 
 
@@ -152,8 +160,8 @@ def _record() -> str:
 
 
 def main() -> None:
-    """Write every page."""
-    for name, text in pages().items():
+    """Write every page and every CRD."""
+    for name, text in {**pages(), **crds.files()}.items():
         path = ROOT / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text)
