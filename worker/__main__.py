@@ -8,8 +8,9 @@ starts it again. Later an outage of the database or of Redis ends nothing. Nothi
 is loaded, and no child process is ever forked.
 
     0   drained, after a signal
-    3   something that it needs is not there or does not fit: settings, database, schema, Redis, model
+    3   something that it needs is not there or does not fit: settings, database, schema, Redis
     4   the device failed, or something unexpected
+    5   the engine's weights or libraries cannot be had: its pool then says so
     128 + n   the second signal, n, ended it at once
 """
 
@@ -24,11 +25,13 @@ from samjobs.errors import (
     DatabaseUnavailable,
     DeviceFault,
     InvalidInput,
+    ModelUnavailable,
     SamjobsError,
     describe,
 )
 from samjobs.execution.shard import Host
 from samjobs.health import HealthPort
+from samjobs.names import WEIGHTLESS_EXIT
 from samjobs.queue import RedisQueue
 from samjobs.settings import Settings, load
 from samjobs.storage import Storage, access_for
@@ -54,6 +57,7 @@ class Exit(IntEnum):
     DRAINED = 0
     MISSING = 3
     BROKEN = 4
+    WEIGHTLESS = WEIGHTLESS_EXIT
 
 
 def main() -> Exit:
@@ -66,6 +70,9 @@ def main() -> Exit:
     except DeviceFault as error:
         log.critical("this process ends, since later calls would fail alike: %s", describe(error))
         return Exit.BROKEN
+    except ModelUnavailable as error:
+        log.critical("%s", describe(error))
+        return Exit.WEIGHTLESS
     except SamjobsError as error:
         log.critical("%s%s", describe(error), _remedy(error))
         return Exit.MISSING
@@ -129,7 +136,7 @@ def _work(settings: Settings, drain: Drain) -> None:
         loop: ShardWorker = loop_class(
             queue, settings.region, incarnation, run=runner.run, drain=drain, metrics=metrics
         )
-        presence.loaded(info)
+        presence.loaded(info, resident.load_s)
         log.info("worker %s is ready: engine %s on %s", incarnation, resident.own, info.device)
         loop.work()
 

@@ -19,6 +19,7 @@ class Wanted:
     engine: str
     model: str | None = None  # path or hub id; None: the engine's own default, or it has none
     revision: str | None = None
+    sha256: str | None = None  # of the weights file; None: whatever it is
 
     def __str__(self) -> str:
         """For people: `sam3 facebook/sam3@0123abc`."""
@@ -28,11 +29,14 @@ class Wanted:
 def wanted_by(settings: Settings, engine: str, model: str | None = None, revision: str | None = None) -> Wanted:
     """What to load for a job that asks for `engine`, `model` and `revision`.
 
-    The revision that is set is one of the model that is set, and of no other.
+    The revision that is set is one of the model that is set, and of no other; and the checksum is of both.
     """
-    if engine == "sam3" and model is None:
-        revision = revision or settings.sam3_revision
-    return Wanted(engine, model or settings.model_for(engine), revision)
+    own_revision = settings.sam3_revision if engine == "sam3" else None
+    if model is None:
+        revision = revision or own_revision
+    model = model or settings.model_for(engine)
+    own = (settings.engine, settings.model_for(engine), own_revision)
+    return Wanted(engine, model, revision, settings.model_sha256 if (engine, model, revision) == own else None)
 
 
 class Engines(AbstractContextManager["Engines"]):
@@ -64,6 +68,7 @@ class Engines(AbstractContextManager["Engines"]):
                 wanted.engine,
                 model=wanted.model,
                 revision=wanted.revision,
+                sha256=wanted.sha256,
                 device=self._settings.device,
                 batch=self._settings.batch,
             )

@@ -29,6 +29,16 @@ def test_what_a_job_leaves_open_is_what_is_set() -> None:
     assert str(wanted_by(own, "opencv")) == "opencv"
 
 
+def test_the_checksum_is_of_the_weights_that_are_set_and_of_no_others() -> None:
+    own = settings(engine="sam3", sam3_model="some/model", sam3_revision="0123abc", model_sha256="ab" * 32)
+
+    assert wanted_by(own, "sam3").sha256 == "ab" * 32
+    assert wanted_by(own, "sam3", "some/model", "0123abc").sha256 == "ab" * 32
+    assert wanted_by(own, "sam3", "other/model").sha256 is None
+    assert wanted_by(own, "sam3", None, "4567def").sha256 is None
+    assert wanted_by(own, "sam3-meta").sha256 is None
+
+
 def test_hosts_and_networks_that_are_allowed_are_told_apart() -> None:
     access = access_for(settings(allowed_hosts="minio.local, 10.0.0.0/8,192.168.1.7"))
 

@@ -20,13 +20,15 @@ def load(
     *,
     model: str | None = None,
     revision: str | None = None,
+    sha256: str | None = None,
     device: str | None = None,
     batch: int | None = None,
 ) -> Engine:
     """Load the engine `name`, as `JobSpec.engine` names it.
 
-    model: path or hub id of the weights, the engine's default when left out. revision: of a hub model. The others
-    mean nothing to opencv: device (cpu or cuda, the GPU where there is one when left out), batch (images per encode).
+    model: path or hub id of the weights, the engine's default when left out. revision: of a hub model. sha256: what the
+    weights file must have. The others mean nothing to opencv: device (cpu or cuda, the GPU where there is one when left
+    out), batch (images per encode).
 
     Raises:
         InvalidInput: an unknown engine or device, or a model for an engine that has none.
@@ -37,7 +39,7 @@ def load(
     kind = ENGINES.get(name)
     if kind is None:
         raise InvalidInput(f"engine {name!r} is unknown: give one of {', '.join(ENGINES)}")
-    for option, value in (("model", model), ("revision", revision)):
+    for option, value in (("model", model), ("revision", revision), ("sha256", sha256)):
         if value is not None and kind.default_model is None:
             raise InvalidInput(f"{option} {value!r}: engine {name} has no weights. Leave {option} out")
     if missing := kind.missing():
@@ -48,5 +50,6 @@ def load(
         raise ModelUnavailable(f"engine {name}: its libraries do not import ({error}): {kind.remedy}") from error
     if kind.default_model is None:
         return cast(Engine, module.load())
-    loaded = module.load(model=model or kind.default_model, revision=revision, device=device, batch=batch)
+    model = model or kind.default_model
+    loaded = module.load(model=model, revision=revision, sha256=sha256, device=device, batch=batch)
     return cast(Engine, loaded)

@@ -13,7 +13,7 @@ class EngineKind:
     """One engine, before it is loaded."""
 
     name: str  # as in JobSpec.engine
-    module: str  # has `load()`; of an engine with weights `load(model=, revision=, device=, batch=)`
+    module: str  # has `load()`; of an engine with weights `load(model=, revision=, sha256=, device=, batch=)`
     extra: str | None  # of the samjobs package; None: part of the base installation
     needs: Mapping[str, str]  # importable module → the distribution that has it
     about: str

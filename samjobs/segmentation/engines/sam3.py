@@ -37,6 +37,7 @@ def load(
     *,
     model: str,
     revision: str | None = None,
+    sha256: str | None = None,
     device: str | None = None,
     batch: int | None = None,
 ) -> TorchEngine:
@@ -55,6 +56,7 @@ def load(
     default_batch, pairs = _DEFAULTS[where.type]
     batch = at_least_one("batch", batch, default_batch)
     weights = sam3_checkpoint(model, revision)
+    weights.check(sha256)
     fingerprint = weights.fingerprint()
     network = load_network(weights, where, dtype)
     info = info_of(

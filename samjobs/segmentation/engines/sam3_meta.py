@@ -30,6 +30,7 @@ def load(
     *,
     model: str,
     revision: str | None = None,
+    sha256: str | None = None,
     device: str | None = None,
     batch: int | None = None,
 ) -> TorchEngine:
@@ -46,6 +47,7 @@ def load(
     where = cuda_device(device)
     batch = at_least_one("batch", batch, _BATCH)
     weights = meta_checkpoint(model, revision)
+    weights.check(sha256)
     fingerprint = weights.fingerprint()
     with _contained():
         # Importing it imports the package, whose import has side effects.

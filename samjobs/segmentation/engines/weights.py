@@ -39,11 +39,35 @@ class Weights:
     def fingerprint(self) -> str:
         """BLAKE2b over the weight files, in order: `blake2b:…`. Reads them whole (about a second per GB)."""
         digest = hashlib.blake2b(digest_size=20)
+        self._read_into(digest)
+        return f"blake2b:{digest.hexdigest()}"
+
+    def check(self, sha256: str | None) -> None:
+        """See that the weights file is the one that is meant; None: any. Reads it whole.
+
+        Raises:
+            ModelUnavailable: it is another, or the weights are in several files, which no one checksum is of.
+        """
+        if sha256 is None:
+            return
+        if len(self.files) > 1:
+            raise ModelUnavailable(
+                f"model {self.model!r}: the weights are in {len(self.files)} files, and sha256 {sha256} can be of one"
+                " only: leave sha256 out; each result records the checksum of all"
+            )
+        digest = hashlib.sha256()
+        self._read_into(digest)
+        if digest.hexdigest() != sha256:
+            raise ModelUnavailable(
+                f"{self.files[0]}: its SHA-256 is {digest.hexdigest()}, not {sha256}: copy or download it again, or"
+                " give the checksum of the weights that you mean"
+            )
+
+    def _read_into(self, digest: "hashlib._Hash | hashlib.blake2b") -> None:
         for path in self.files:
             with path.open("rb") as stream:
                 while block := stream.read(_CHUNK):
                     digest.update(block)
-        return f"blake2b:{digest.hexdigest()}"
 
 
 def is_hub_id(model: str) -> bool:

@@ -12,6 +12,7 @@ import pytest
 from safetensors.numpy import load_file, save_file
 
 from samjobs.errors import ModelUnavailable
+from samjobs.segmentation.engines import load
 from samjobs.segmentation.engines.weights import meta_checkpoint, sam3_checkpoint
 from tests.segmentation.engines.hub import COMMIT, serve
 
@@ -40,6 +41,17 @@ def test_one_changed_number_changes_the_fingerprint(copy: Path) -> None:
     assert sam3_checkpoint(str(copy), None).fingerprint() != before
 
 
+def test_only_the_file_with_the_checksum_that_was_given_will_do(copy: Path) -> None:
+    weights = sam3_checkpoint(str(copy), None)
+    right = hashlib.sha256((copy / "model.safetensors").read_bytes()).hexdigest()
+    weights.check(None)
+    weights.check(right)
+    with pytest.raises(ModelUnavailable, match=rf"model\.safetensors: its SHA-256 is {right}, not 0000"):
+        weights.check("0" * 64)
+    with pytest.raises(ModelUnavailable, match="not 0000"):
+        load("sam3", model=str(copy), sha256="0" * 64, device="cpu")
+
+
 def test_weights_in_several_files_are_all_taken(copy: Path) -> None:
     whole = load_file(copy / "model.safetensors")
     names = sorted(whole)
@@ -50,6 +62,8 @@ def test_weights_in_several_files_are_all_taken(copy: Path) -> None:
     index = {"weight_map": {name: file for file, own in shards.items() for name in own}}
     (copy / "model.safetensors.index.json").write_text(json.dumps(index))
     assert [path.name for path in sam3_checkpoint(str(copy), None).files] == list(shards)
+    with pytest.raises(ModelUnavailable, match="in 2 files, and sha256"):
+        sam3_checkpoint(str(copy), None).check("0" * 64)
     (copy / "model-2.safetensors").unlink()
     with pytest.raises(ModelUnavailable, match=r"model-2\.safetensors missing"):
         sam3_checkpoint(str(copy), None)
