@@ -2,7 +2,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help demo sam3 meta test lint bench images crds generate lock clean
+.PHONY: help demo sam3 meta test lint bench images cluster-up cluster-down crds generate lock clean
 
 PYTHON ?= python3
 VENV := .venv
@@ -11,7 +11,7 @@ UV_VERSION := 0.13.9
 INSTALL = $(BIN)/uv pip install --quiet --compile-bytecode --python $(BIN)/python --constraints requirements.lock --editable
 
 help: ## list the targets
-	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-8s %s\n", $$1, $$2}'
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
 
 demo: $(VENV)/.base ## segment the example photos with the engine that needs no weights
 	@tools/demo.sh
@@ -40,6 +40,13 @@ images: ## build both container images with docker, podman or buildah
 
 crds: $(VENV)/.dev ## write the CRDs and the chart's copies of them
 	$(BIN)/python -m tools.crds
+
+cluster-up: $(VENV)/.dev ## start a Kubernetes of one node on this machine, without Docker (Debian, root)
+	@tools/install_servers.sh
+	@$(BIN)/python -m tests.cluster up
+
+cluster-down: ## end it, and remove all that it left
+	@$(BIN)/python -m tests.cluster down
 
 generate: $(VENV)/.dev ## write the reference pages that are made from the code, and the CRDs
 	$(BIN)/python -m tools.generate

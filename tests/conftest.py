@@ -11,6 +11,8 @@ from samjobs.store import Store, connect, migrate
 from tests import postgres
 from tests import redis_server as redis_servers
 
+pytest_plugins = ["tests.cluster.fixtures"]
+
 
 @pytest.fixture(autouse=True)
 def _no_settings_from_outside(monkeypatch: pytest.MonkeyPatch) -> None:

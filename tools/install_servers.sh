@@ -11,6 +11,10 @@ have redis-server || missing+=(redis-server)
 have pgbouncer || missing+=(pgbouncer)
 builders=()    # of container images, and what runs them
 for program in buildah debootstrap runc; do have "$program" || builders+=("$program"); done
+# Of a Kubernetes node, which runs as root where there is no other cluster.
+for program in containerd conntrack iptables; do have "$program" || builders+=("$program"); done
+have ip || builders+=(iproute2)
+[ -e /usr/lib/cni/bridge ] || builders+=(containernetworking-plugins)
 [ ${#missing[@]} = 0 ] && [ ${#builders[@]} = 0 ] && exit 0
 if [ "$(id -u)" != 0 ] || ! command -v apt-get >/dev/null; then
   packages="${missing[*]} ${builders[*]}"

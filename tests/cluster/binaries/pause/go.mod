@@ -1,0 +1,3 @@
+module samjobs.test/pause
+
+go 1.25

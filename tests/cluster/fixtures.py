@@ -1,0 +1,45 @@
+"""The fixtures `cluster` and `api_server`, for every test: a plug-in that tests/conftest.py names.
+
+`api_server` is an API server with etcd and nothing else, ready in four seconds and without root: for schemas, RBAC,
+admission, server-side apply, watches. `cluster` has a node too, and pods run.
+"""
+
+from collections.abc import Iterator
+
+import pytest
+
+from tests.cluster import binaries, choice
+from tests.cluster.client import Client
+from tests.cluster.cluster import Cluster
+from tests.cluster.control_plane import control_plane_only
+from tests.conftest import missing
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark what needs Kubernetes. Building its programs, the first time, does not count against a test's time."""
+    for item in items:
+        if {"cluster", "api_server"} & set(getattr(item, "fixturenames", ())):
+            item.add_marker(pytest.mark.needs_cluster)
+            if item.get_closest_marker("timeout") is None:
+                item.add_marker(pytest.mark.timeout(300, func_only=True))
+
+
+@pytest.fixture(scope="session")
+def api_server() -> Iterator[Client]:
+    """An API server of the tests' own, without controllers, scheduler and node."""
+    lacking = binaries.lacking()
+    if lacking is not None:
+        missing(lacking)
+    with control_plane_only() as client:
+        yield client
+
+
+@pytest.fixture(scope="session")
+def cluster() -> Iterator[Cluster]:
+    """A whole cluster: the one of KUBECONFIG, one by kind, or the tests' own (docs/test-cluster.md)."""
+    found = choice.chosen()
+    if isinstance(found, str):
+        missing(found)
+    with found as client:
+        yield client
