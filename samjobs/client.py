@@ -36,6 +36,7 @@ from samjobs.store import (
     images,
     jobs,
     now,
+    pools,
     requests,
     shards,
     views,
@@ -47,6 +48,7 @@ from samjobs.store.rows import (
     Event,
     Image,
     Job,
+    Pool,
     RegionStatus,
     Request,
     Retried,
@@ -208,6 +210,11 @@ class Client(AbstractContextManager["Client"]):
         """The worker processes that are alive, oldest first."""
         with self.store.read() as conn:
             return workers.alive(conn, within_s=self.alive_within_s, region=region)
+
+    def pools(self) -> Sequence[Pool]:
+        """What the controller last decided of each SamWorkerPool, by namespace and name."""
+        with self.store.read() as conn:
+            return pools.listing(conn)
 
     def regions(self) -> Sequence[RegionStatus]:
         """What waits and what is at work, for every region in which something does."""

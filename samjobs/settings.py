@@ -15,6 +15,7 @@ from pydantic import (
     PositiveFloat,
     PositiveInt,
     SecretStr,
+    StringConstraints,
     ValidationError,
     field_validator,
     model_validator,
@@ -70,6 +71,9 @@ class Settings(BaseSettings):
     region: Name = Field(DEFAULT_REGION, description="Whose work a worker takes.")
     pool: Name = Field("default", description="The set of equal workers that a worker belongs to.")
     engine: Literal["sam3", "sam3-meta", "opencv"] = Field("sam3", description="What a worker keeps loaded.")
+    pod_name: str | None = Field(
+        None, description="The worker's own pod, by which its pool knows who is busy; set by the pool."
+    )
     health_port: int = Field(
         8080, ge=0, le=65535, description="Where /livez, /readyz and /metrics answer; 0: any free one."
     )
@@ -97,12 +101,19 @@ class Settings(BaseSettings):
         None, description="Folder with a file of such secrets per tenant, named by the tenant."
     )
 
+    kubernetes_config: Path | None = Field(
+        None, description="Makes a controller watch SamJobs and run pools: the file that the chart mounts."
+    )
+
     device: str | None = Field(None, description="cpu or cuda; left out: cuda where there is one.")
     sam3_model: str | None = Field(
         None, description="Path or hub id of the sam3 engine's weights; left out: Meta's own model on the hub."
     )
     sam3_revision: str | None = Field(None, description="Commit of a hub model.")
     sam3_meta_checkpoint: str | None = Field(None, description="Path of sam3.pt for the sam3-meta engine.")
+    model_sha256: Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{64}$")] | None = Field(
+        None, description="SHA-256 of the weights file that is set above; another one is not loaded."
+    )
     batch: PositiveInt | None = Field(None, description="Images per forward pass; left out: the engine's choice.")
 
     max_image_bytes: PositiveInt = Field(512 * MEBI, description="Largest file taken for an image.")

@@ -35,6 +35,8 @@ class Presence:
         self.stall: str | None = None  # why work stalls: see `execution.lease`
         self._store, self._incarnation, self._settings, self._drain = store, incarnation, settings, drain
         self._info: EngineInfo | None = None
+        self._load_s: float | None = None
+        self._image_s: float | None = None
         self._listed: EngineInfo | None = None  # as the table has it
         self._state = WorkerState.LOADING
         self._shard_id: UUID | None = None
@@ -61,15 +63,19 @@ class Presence:
         except SamjobsError as error_at_end:  # its last heartbeat tells it, too
             log.warning("the end of this worker could not be told: %s", error_at_end)
 
-    def loaded(self, info: EngineInfo) -> None:
-        """The engine is there, and has shown that it works: ready."""
-        self._info = info
+    def loaded(self, info: EngineInfo, load_s: float) -> None:
+        """The engine is there, after so many seconds, and has shown that it works: ready."""
+        self._info, self._load_s = info, load_s
         self.tell(WorkerState.READY)
 
     def tell(self, state: WorkerState, shard_id: UUID | None = None) -> None:
         """What this worker does now. Costs the caller nothing."""
         self._state, self._shard_id = state, shard_id
         self._changed.set()
+
+    def measured(self, image_s: float) -> None:
+        """How many seconds an image takes this worker lately: told with the next change of state, or beat."""
+        self._image_s = image_s
 
     def age_s(self) -> float:
         """Seconds since the last heartbeat that the database heard."""
@@ -106,14 +112,23 @@ class Presence:
         state = WorkerState.DRAINING if self._drain.requested else self._state
         info, listed = self._info, self._listed
         with self._store.begin() as conn:
-            if not workers.set_state(conn, self._incarnation, state, shard_id=self._shard_id):
+            if not self._set_state(conn, state):
                 self._register(conn)  # it was silent for long, and forgotten
-                workers.set_state(conn, self._incarnation, state, shard_id=self._shard_id)
+                self._set_state(conn, state)
                 listed = None
             if info is not None and info is not listed:
-                model = {"device": info.device, "model": info.model, "revision": info.revision}
-                workers.set_model(conn, self._incarnation, **model)
+                workers.set_model(
+                    conn,
+                    self._incarnation,
+                    device=info.device,
+                    model=info.model,
+                    revision=info.revision,
+                    load_s=self._load_s,
+                )
         self._listed = info
+
+    def _set_state(self, conn: Connection, state: WorkerState) -> bool:
+        return workers.set_state(conn, self._incarnation, state, shard_id=self._shard_id, image_s=self._image_s)
 
     def _register(self, conn: Connection) -> None:
         workers.register(
@@ -122,5 +137,6 @@ class Presence:
             pool=self._settings.pool,
             region=self._settings.region,
             node=platform.node(),
+            pod=self._settings.pod_name,
             pid=os.getpid(),
         )

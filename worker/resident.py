@@ -33,6 +33,7 @@ class Resident:
         self.own = wanted_by(settings, settings.engine)
         self._settings, self._metrics = settings, metrics
         self._engines = Engines(settings)
+        self.load_s = 0.0  # seconds that the last `load` took
         self._refused = False
 
     def load(self) -> Engine:
@@ -41,8 +42,10 @@ class Resident:
         Raises:
             InvalidInput, ModelUnavailable, OutOfMemory, DeviceFault: see `engines.load`.
         """
+        began = time.monotonic()
         engine = self._get(self.own)
         canary(engine)
+        self.load_s = time.monotonic() - began
         return engine
 
     def __call__(self, spec: JobSpec) -> Engine:

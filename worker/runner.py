@@ -24,6 +24,7 @@ from worker.drain import Drain
 from worker.gather import Gatherer
 from worker.metrics import BROKEN, CRITICAL, STALE, Metrics
 from worker.outage import Outage
+from worker.pace import Pace
 from worker.presence import Presence
 from worker.resident import Resident
 
@@ -41,6 +42,7 @@ class Runner:
         self._host, self._resident, self._drain = host, resident, drain
         self._presence, self._gatherer, self._metrics = presence, gatherer, metrics
         self._outage = Outage("database")
+        self._pace = Pace()
 
     def run(self, shard_id: UUID, attempt: int) -> None:
         """See to one message.
@@ -63,6 +65,8 @@ class Runner:
             seconds = time.monotonic() - began
             self._metrics.shard(end, seconds)
             self._metrics.busy.set(0)
+            if (image_s := self._pace.shard(seconds)) is not None:
+                self._presence.measured(image_s)
             log.info("shard %s attempt %d of job %s: %s in %.1f s", shard.id, attempt, job.id, end, seconds)
         self._presence.stall = None
         self._gatherer.wake()
@@ -111,6 +115,7 @@ class Runner:
 
     def _watch(self, outcome: Outcome) -> None:
         self._metrics.image(outcome)
+        self._pace.image()
 
     def _ask(self, ask: Callable[[], Answer]) -> Answer | None:
         """What `ask` gives, asked again while the database is away or full; None if this process is to end."""

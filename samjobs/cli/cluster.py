@@ -3,15 +3,23 @@
 import json
 from collections import Counter
 from collections.abc import Sequence
-from typing import Any
+from typing import Annotated, Any
+
+import typer
 
 from samjobs.cli.context import AsJson, JobTable, open_client, opened, settings_for
-from samjobs.cli.shown import worker_object
+from samjobs.cli.shown import pool_line, pool_object, worker_object
 from samjobs.cli.streams import print_out
 from samjobs.cli.tables import Table, age, span
+from samjobs.client import Client
+from samjobs.errors import InvalidInput
 from samjobs.store import migrate as bring_up_to_date
 from samjobs.store.migrations import HEAD, revision
-from samjobs.store.rows import RegionStatus, Worker, WorkerState
+from samjobs.store.rows import Pool, RegionStatus, Worker, WorkerState
+
+PoolName = Annotated[
+    str | None, typer.Argument(metavar="[POOL]", help="A SamWorkerPool: say in one line why it has as many workers.")
+]
 
 
 def workers(db: JobTable = None, as_json: AsJson = False) -> None:
@@ -34,14 +42,19 @@ def _about(worker: Worker) -> tuple[object, ...]:
     return worker.pool, worker.region, worker.node, worker.pid, worker.state.value, *loaded, worker.images_total
 
 
-def pools(db: JobTable = None, as_json: AsJson = False) -> None:
+def pools(name: PoolName = None, db: JobTable = None, as_json: AsJson = False) -> None:
     """Count workers by pool and region, with the shards that wait and run in the region.
 
-    Due: they may go to a worker now. Later: after a backoff, or not before their time. Held: suspended, or beyond their
-    job's parallelism. Sent: on their way to a worker.
+    Wanted: as many workers as the controller has decided on, of a SamWorkerPool, with its reason. Due: shards that may
+    go to a worker now. Later: after a backoff, or not before their time. Held: suspended, or beyond their job's
+    parallelism. Sent: on their way to a worker.
     """
     with open_client(settings_for(db), "pools") as client:
-        rows = _pools(client.workers(), client.regions())
+        if name is not None:
+            for pool in _called(client, name):
+                print_out(json.dumps(pool_object(pool)) if as_json else pool_line(pool))
+            return
+        rows = _pools(client.workers(), client.regions(), client.pools())
     if as_json:
         for row in rows:
             print_out(json.dumps(row))
@@ -52,13 +65,24 @@ def pools(db: JobTable = None, as_json: AsJson = False) -> None:
 
 
 def _cells(row: dict[str, Any]) -> list[object]:
-    oldest = row["oldest"]
-    return [*(row | {"pool": row["pool"] or "-", "oldest": "-" if oldest is None else span(oldest)}).values()]
+    shown = row if row["oldest"] is None else row | {"oldest": span(row["oldest"])}
+    return ["-" if value is None else value for value in shown.values()]
 
 
-def _pools(found: Sequence[Worker], regions: Sequence[RegionStatus]) -> list[dict[str, Any]]:
+def _called(client: Client, name: str) -> list[Pool]:
+    """The pools of that name, of all namespaces; or of one, by `namespace/name`."""
+    known = client.pools()
+    found = [pool for pool in known if name in (pool.name, f"{pool.namespace}/{pool.name}")]
+    if not found:
+        others = ", ".join(f"{pool.namespace}/{pool.name}" for pool in known) or "none at all"
+        raise InvalidInput(f"no controller has decided on a SamWorkerPool {name} here, but on: {others}")
+    return found
+
+
+def _pools(found: Sequence[Worker], regions: Sequence[RegionStatus], decided: Sequence[Pool]) -> list[dict[str, Any]]:
     """A row per pool and region; one without a pool for a region in which nobody works."""
-    by_pool: dict[tuple[str, str], Counter[WorkerState]] = {}
+    by_pool: dict[tuple[str, str], Counter[WorkerState]] = {(pool.region, pool.name): Counter() for pool in decided}
+    rows = {(pool.region, pool.name): pool for pool in decided}
     for worker in found:
         by_pool.setdefault((worker.region, worker.pool), Counter())[worker.state] += 1
     for region in {one.region for one in regions} - {region for region, _ in by_pool}:
@@ -68,12 +92,14 @@ def _pools(found: Sequence[Worker], regions: Sequence[RegionStatus]) -> list[dic
         {
             "pool": pool or None,
             "region": region,
+            "wanted": row.desired if (row := rows.get((region, pool))) else None,
             "workers": states.total(),
             "busy": states[WorkerState.BUSY],
             "ready": states[WorkerState.READY],
             "loading": states[WorkerState.LOADING],
             "draining": states[WorkerState.DRAINING],
             **_of_region(waits.get(region)),
+            "reason": row.reason.value if row else None,
         }
         for (region, pool), states in sorted(by_pool.items())
     ]

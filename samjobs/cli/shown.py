@@ -6,7 +6,7 @@ from typing import Any
 from samjobs.cli.tables import age
 from samjobs.spec import Images, JobSpec
 from samjobs.storage import redact
-from samjobs.store.rows import Event, Image, Job, Shard, Worker
+from samjobs.store.rows import Event, Image, Job, Pool, Shard, Worker
 
 JOB_HEADER = ("NAME", "ID", "MODE", "PHASE", "PROGRESS", "FAILED", "AGE")
 
@@ -146,6 +146,7 @@ def worker_object(worker: Worker) -> dict[str, Any]:
         "pool": worker.pool,
         "region": worker.region,
         "node": worker.node,
+        "pod": worker.pod,
         "pid": worker.pid,
         "device": worker.device,
         "model": worker.model,
@@ -153,8 +154,37 @@ def worker_object(worker: Worker) -> dict[str, Any]:
         "state": worker.state.value,
         "shard": str(worker.shard_id) if worker.shard_id else None,
         "images": worker.images_total,
+        "secondsPerImage": worker.image_s,
+        "loadSeconds": worker.load_s,
         "heartbeatAt": _time(worker.heartbeat_at),
         "startedAt": _time(worker.started_at),
+    }
+
+
+def pool_line(pool: Pool) -> str:
+    """Why a pool has as many workers as it has, for people."""
+    counts = f"{pool.desired} wanted, {pool.ready} ready, {pool.busy} busy"
+    return f"{pool.namespace}/{pool.name}: {counts}: {pool.reason.value}: {redact(pool.message)}"
+
+
+def pool_object(pool: Pool) -> dict[str, Any]:
+    """The object of `pools NAME --json`."""
+    return {
+        "namespace": pool.namespace,
+        "name": pool.name,
+        "region": pool.region,
+        "engine": pool.engine,
+        "desired": pool.desired,
+        "ready": pool.ready,
+        "busy": pool.busy,
+        "reason": pool.reason.value,
+        "message": redact(pool.message),
+        "changedAt": _time(pool.changed_at),
+        "enoughSince": _time(pool.enough_since),
+        "enough": pool.enough,
+        "secondsPerImage": pool.image_s,
+        "loadSeconds": pool.load_s,
+        "updatedAt": _time(pool.updated_at),
     }
 
 

@@ -1,5 +1,6 @@
 """Forgetting jobs that have ended: their rows go, their results stay where they are."""
 
+from datetime import timedelta
 from uuid import UUID
 
 import sqlalchemy as sa
@@ -10,6 +11,9 @@ from samjobs.store.engine import Connection, now
 from samjobs.store.keeping import awaits_files
 from samjobs.store.tables import deliveries, events, images, jobs, shards
 from samjobs.store.transitions import lock_job
+
+# Longer than an operator is away, who deletes the objects.
+OBJECT_GRACE = timedelta(days=1)
 
 # Children first. Each with what orders its rows within the job, so that a batch is one run of an index.
 _CHILDREN = (
@@ -37,7 +41,8 @@ def delete(conn: Connection, job_id: UUID) -> None:
 def prune_finished(conn: Connection, *, limit: int = 1000) -> int:
     """Forget rows of one job that is past its `ttlSecondsAfterFinished`: at most `limit`, then the job itself.
 
-    One whose merged files are still to be written, or whose callback is still to be told, is left for later.
+    One whose merged files are still to be written, or whose callback is still to be told, is left for later. One with
+    an object in front of it stays OBJECT_GRACE longer: the object goes first, since one without a row is a new wish.
 
     Call it in a transaction each until it returns 0, the number of rows that went. Two callers never wait for each
     other: the second takes another job.
@@ -47,6 +52,7 @@ def prune_finished(conn: Connection, *, limit: int = 1000) -> int:
     expired = (
         sa.select(jobs.c.id)
         .where(jobs.c.expires_at <= at, sa.not_(awaits_files(at)), sa.not_(untold))
+        .where(sa.or_(jobs.c.uid.is_(None), jobs.c.expires_at <= at - OBJECT_GRACE))
         .order_by(jobs.c.expires_at)
         .limit(1)
         .with_for_update(skip_locked=True)

@@ -1,16 +1,17 @@
 """What the store gives and takes: frozen dataclasses, so that nobody outside it needs to know SQLAlchemy.
 
-`Job`, `Shard`, `Image`, `Worker`, `Request`, `Delivery` and `Event` have one field per column of their table
+`Job`, `Shard`, `Image`, `Worker`, `Pool`, `Request`, `Delivery` and `Event` have one field per column of their table
 (`tables.py`).
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
-from typing import Any
+from typing import Any, Self
 from uuid import UUID
 
 from samjobs.decisions.lifecycle import JobCounts
+from samjobs.decisions.scaling import Current, Memory, Scale, Speed
 from samjobs.errors import ErrorClass
 from samjobs.names import Reason
 from samjobs.spec import JobSpec, Prompts
@@ -159,6 +160,7 @@ class Worker:
     pool: str
     region: str
     node: str
+    pod: str | None  # on Kubernetes
     pid: int
     device: str
     model: str
@@ -166,9 +168,73 @@ class Worker:
     state: WorkerState
     shard_id: UUID | None
     images_total: int  # images that it has committed
+    image_s: float | None  # seconds per image, lately
+    load_s: float | None  # seconds until its engine was loaded and had shown that it works
     progressed_at: datetime | None  # when it committed the last one
     heartbeat_at: datetime
     started_at: datetime
+
+
+@dataclass(frozen=True)
+class Pool:
+    """A pool of workers, as it was last decided on."""
+
+    namespace: str
+    name: str
+    region: str
+    engine: str
+    desired: int  # workers
+    ready: int
+    busy: int
+    reason: Reason
+    message: str
+    changed_at: datetime | None  # see `Memory`
+    enough_since: datetime | None
+    enough: int | None
+    image_s: float | None  # see `Speed`; kept while nobody works
+    load_s: float | None
+    updated_at: datetime | None = field(default=None, compare=False)  # None: not saved yet
+
+    @classmethod
+    def of(
+        cls,
+        namespace: str,
+        name: str,
+        *,
+        region: str,
+        engine: str,
+        current: Current,
+        speed: Speed | None,
+        scale: Scale,
+    ) -> Self:
+        """What is to be remembered of a decision."""
+        speed, memory = speed or Speed(), scale.memory
+        return cls(
+            namespace=namespace,
+            name=name,
+            region=region,
+            engine=engine,
+            desired=scale.replicas,
+            ready=current.ready,
+            busy=current.busy,
+            reason=scale.reason,
+            message=scale.message,
+            changed_at=memory.changed_at,
+            enough_since=memory.enough_since,
+            enough=memory.enough,
+            image_s=speed.image_s,
+            load_s=speed.load_s,
+        )
+
+    @property
+    def memory(self) -> Memory:
+        """What the next decision has to know."""
+        return Memory(self.changed_at, self.enough_since, self.enough)
+
+    @property
+    def speed(self) -> Speed:
+        """What its workers had measured."""
+        return Speed(self.image_s, self.load_s)
 
 
 @dataclass(frozen=True)

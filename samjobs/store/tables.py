@@ -219,6 +219,7 @@ workers = sa.Table(
     sa.Column("pool", SafeText(253), nullable=False),
     sa.Column("region", SafeText(253), nullable=False),
     sa.Column("node", SafeText(253), nullable=False),
+    sa.Column("pod", SafeText(253)),
     sa.Column("pid", sa.Integer, nullable=False),
     sa.Column("device", SafeText(253), nullable=False),
     sa.Column("model", SafeText(), nullable=False),
@@ -226,10 +227,34 @@ workers = sa.Table(
     sa.Column("state", _words(WorkerState), nullable=False),
     sa.Column("shard_id", sa.Uuid),
     sa.Column("images_total", sa.Integer, nullable=False),
+    sa.Column("image_s", sa.Double),
+    sa.Column("load_s", sa.Double),
     sa.Column("progressed_at", UtcDateTime),
     sa.Column("heartbeat_at", UtcDateTime, nullable=False),
     sa.Column("started_at", UtcDateTime, nullable=False),
     _one_of("state", WorkerState),
+    postgresql_with={"fillfactor": 80},
+)
+
+# What the scaling has to know from one decision to the next, and what people ask of it.
+pools = sa.Table(
+    "pools",
+    metadata,
+    sa.Column("namespace", SafeText(253), primary_key=True),
+    sa.Column("name", SafeText(253), primary_key=True),
+    sa.Column("region", SafeText(253), nullable=False),
+    sa.Column("engine", SafeText(253), nullable=False),
+    sa.Column("desired", sa.Integer, nullable=False),
+    sa.Column("ready", sa.Integer, nullable=False),
+    sa.Column("busy", sa.Integer, nullable=False),
+    sa.Column("reason", _words(Reason), nullable=False),
+    sa.Column("message", SafeText(), nullable=False),
+    sa.Column("changed_at", UtcDateTime),
+    sa.Column("enough_since", UtcDateTime),
+    sa.Column("enough", sa.Integer),
+    sa.Column("image_s", sa.Double),
+    sa.Column("load_s", sa.Double),
+    sa.Column("updated_at", UtcDateTime, nullable=False),
     postgresql_with={"fillfactor": 80},
 )
 

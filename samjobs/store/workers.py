@@ -12,10 +12,12 @@ from samjobs.store.tables import workers
 from samjobs.store.types import db_now
 
 
-def register(conn: Connection, incarnation: UUID, *, pool: str, region: str, node: str, pid: int) -> None:
-    """List a worker process that has just started, as loading."""
+def register(
+    conn: Connection, incarnation: UUID, *, pool: str, region: str, node: str, pid: int, pod: str | None = None
+) -> None:
+    """List a worker process that has just started, as loading; `pod`: its name on Kubernetes."""
     at = now(conn)
-    row = {"incarnation": incarnation, "pool": pool, "region": region, "node": node, "pid": pid}
+    row = {"incarnation": incarnation, "pool": pool, "region": region, "node": node, "pod": pod, "pid": pid}
     nothing_yet = {"device": "", "model": "", "revision": "", "state": WorkerState.LOADING, "images_total": 0}
     conn.execute(workers.insert(), row | nothing_yet | {"heartbeat_at": at, "started_at": at})
 
@@ -25,14 +27,27 @@ def heartbeat(conn: Connection, incarnation: UUID) -> bool:
     return _update(conn, incarnation)
 
 
-def set_state(conn: Connection, incarnation: UUID, state: WorkerState, *, shard_id: UUID | None = None) -> bool:
-    """Note what a worker does now, and on which shard. False if it is no longer listed."""
-    return _update(conn, incarnation, state=state, shard_id=shard_id)
+def set_state(
+    conn: Connection,
+    incarnation: UUID,
+    state: WorkerState,
+    *,
+    shard_id: UUID | None = None,
+    image_s: float | None = None,
+) -> bool:
+    """Note what a worker does now, on which shard, and how many seconds an image takes it lately; None: as before.
+
+    False if it is no longer listed.
+    """
+    measured = {} if image_s is None else {"image_s": image_s}
+    return _update(conn, incarnation, state=state, shard_id=shard_id, **measured)
 
 
-def set_model(conn: Connection, incarnation: UUID, *, device: str, model: str, revision: str) -> bool:
-    """Note what a worker has loaded. False if it is no longer listed."""
-    return _update(conn, incarnation, device=device, model=model, revision=revision)
+def set_model(
+    conn: Connection, incarnation: UUID, *, device: str, model: str, revision: str, load_s: float | None = None
+) -> bool:
+    """Note what a worker has loaded, and how many seconds that took. False if it is no longer listed."""
+    return _update(conn, incarnation, device=device, model=model, revision=revision, load_s=load_s)
 
 
 def _update(conn: Connection, incarnation: UUID, **values: Any) -> bool:

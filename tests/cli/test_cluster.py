@@ -5,6 +5,10 @@ from uuid import uuid4
 
 import psycopg
 
+from samjobs.decisions.scaling import Current, Memory, Scale, Speed
+from samjobs.names import Reason
+from samjobs.store import pools
+from samjobs.store.rows import Pool
 from tests.cli.job_table import JobTable, cells
 from tests.store.builders import ME, job, running
 
@@ -42,13 +46,41 @@ def test_pools_count_workers_beside_what_waits_in_their_region(cluster: JobTable
     ]
 
 
+def test_pools_tell_how_many_the_controller_wants_and_one_pool_says_why(cluster: JobTable) -> None:
+    cluster.register_worker(pool="gpu", region="us")
+    with cluster.store.begin() as conn:
+        pools.save(
+            conn, _decided("gpu", "us", Scale(2, Reason.SCALED_UP, "1 → 2: 37 shards want 2", 2, False, Memory()))
+        )
+        pools.save(conn, _decided("spare", "eu", Scale(0, Reason.STEADY, "no work", 0, False, Memory())))
+
+    header, *rows = cells(cluster.run("pools").out)
+    titles = ("POOL", "REGION", "WANTED", "WORKERS", "REASON")
+    assert [tuple(row[header.index(title)] for title in titles) for row in rows] == [
+        ("spare", "eu", "0", "0", "Steady"),
+        ("gpu", "us", "2", "1", "ScaledUp"),
+    ]
+
+    why = "lab/gpu: 2 wanted, 1 ready, 0 busy: ScaledUp: 1 → 2: 37 shards want 2\n"
+    assert cluster.run("pools", "gpu").out == cluster.run("pools", "lab/gpu").out == why
+    (told,) = cluster.run("pools", "gpu", "--json").lines
+    assert (told["desired"], told["reason"], told["secondsPerImage"]) == (2, "ScaledUp", 0.25)
+    unknown = cluster.run("pools", "gp", code=2)
+    assert unknown.last.endswith("no controller has decided on a SamWorkerPool gp here, but on: lab/gpu, lab/spare")
+
+
+def _decided(name: str, region: str, scale: Scale) -> Pool:
+    speed = Speed(0.25, 41.5)
+    return Pool.of("lab", name, region=region, engine="sam3", current=Current(1, 1, 0), speed=speed, scale=scale)
+
+
 _TOLD = ("POOL", "REGION", "WORKERS", "READY", "DUE", "HELD", "RUNNING")
 
 
 def test_migrate_says_from_which_revision_to_which(cluster: JobTable, tmp_path: Path) -> None:
-    assert "is at revision 0002 already" in cluster.run("migrate").out
+    assert "is at revision 0003 already" in cluster.run("migrate").out
     said = cluster.run("migrate", "--db", tmp_path / "below" / "new.db")
-    assert said.out == f"{tmp_path / 'below' / 'new.db'} is migrated from revision none to 0002\n"
+    assert said.out == f"{tmp_path / 'below' / 'new.db'} is migrated from revision none to 0003\n"
 
 
 def test_a_database_that_is_not_migrated_names_the_command_that_does_it(
@@ -60,8 +92,8 @@ def test_a_database_that_is_not_migrated_names_the_command_that_does_it(
     cluster.url = f"{postgres_server}/{name}"
 
     refused = cluster.run("get", code=3)
-    assert "has schema revision none, this samjobs needs 0002: migrate it by `samjobs migrate`" in refused.last
-    assert "from revision none to 0002" in cluster.run("migrate").out
+    assert "has schema revision none, this samjobs needs 0003: migrate it by `samjobs migrate`" in refused.last
+    assert "from revision none to 0003" in cluster.run("migrate").out
     assert "no jobs" in cluster.run("get").out
 
 

@@ -9,6 +9,7 @@ import re
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from datetime import UTC, datetime
+from functools import partial
 from typing import Any
 from uuid import uuid4
 
@@ -16,6 +17,7 @@ import pytest
 import sqlalchemy as sa
 
 from samjobs.decisions.dispatch import Limits
+from samjobs.decisions.scaling import Demand
 from samjobs.names import Reason
 from samjobs.states import ImageState, JobState, ShardState
 from samjobs.store import (
@@ -32,6 +34,7 @@ from samjobs.store import (
     shards,
     views,
 )
+from samjobs.store import scaling as scaling_queries
 from samjobs.store.rows import Shard
 from samjobs.store.tables import deliveries as delivery_rows
 from samjobs.store.tables import events as event_rows
@@ -84,6 +87,9 @@ CASES: dict[str, Callable[[Connection, Shard], object]] = {
     "what a pass decides from": lambda conn, shard: views.dispatch_view(conn, LIMITS, alive_within_s=60),
     "why a job waits": lambda conn, shard: views.waiting_view(conn, shard.job_id, LIMITS, alive_within_s=60),
     "the queue by region": lambda conn, shard: views.regions(conn),
+    "demand of a region": lambda conn, shard: scaling_queries.demand(conn, "asia"),
+    "demand of a region with more than is counted": lambda conn, shard: scaling_queries.demand(conn, "default", most=9),
+    "speed of a region": lambda conn, shard: scaling_queries.speed(conn, "default"),
     "queue status": lambda conn, shard: views.queue_status(conn),
     "active jobs": lambda conn, shard: jobs.list_jobs(conn, active_only=True),
     "find by id": lambda conn, shard: jobs.find(conn, shard.job_id.hex[:8]),
@@ -148,6 +154,28 @@ def test_what_a_large_job_has_already_is_looked_up_name_by_name(postgres_url: st
     assert "uq_images_key" in plan
     assert "pk_images" not in plan
     store.close()
+
+
+def test_the_demand_of_a_region_costs_no_more_in_a_long_queue(busy: tuple[Store, Shard]) -> None:
+    """Of tenants beside each other, of another region, and of shards whose time comes later."""
+    store, _ = busy
+    if store.is_sqlite:
+        return  # it does not say how much it reads
+    later = {"available_at": datetime(2100, 1, 1, tzinfo=UTC)}
+    kinds: list[dict[str, Any]] = [{"tenant": "ada"}, {"region": "asia"}, {"tenant": "bob", **later}]
+    with _undone(store) as conn:
+        for number, kind in enumerate(kinds, start=1):
+            queued = shard_rows.c.state == ShardState.QUEUED
+            _copy(conn, shard_rows, queued, FINISHED, partial(_queued_shard, number * 10 * FINISHED, kind))
+        found: list[Demand] = []
+        sent = _statements(conn, lambda: found.append(scaling_queries.demand(conn, "default", most=500)))
+        pages = sum(_pages(conn, *one) for one in sent)
+    assert found[0].capped
+    assert pages < 300, f"{pages} pages for 500 shards of a thousand times as many"
+
+
+def _queued_shard(first: int, kind: dict[str, Any], n: int) -> dict[str, Any]:
+    return {"id": uuid4(), "index": first + n, **kind}
 
 
 class _Undo(Exception):
@@ -244,8 +272,8 @@ def _explain(conn: Connection, statement: str, parameters: Any) -> Any:
     return found if isinstance(found, list) else json.loads(found)
 
 
-# Not rows of a table, or one row per process.
-_SMALL = ("SCAN CONSTANT", "SCAN anon", "SCAN heads", "SCAN workers")
+# Not rows of a table, or one row per process or pool.
+_SMALL = ("SCAN CONSTANT", "SCAN anon", "SCAN heads", "SCAN workers", "SCAN pools")
 
 
 def _walks_partial_indexes_only(conn: Connection, statement: str, parameters: Any) -> None:

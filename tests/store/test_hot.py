@@ -29,7 +29,7 @@ def test_heartbeats_and_progress_are_hot_updates(postgres_url: str) -> None:
                 shards.heartbeat(conn, shard.id, shard.attempt, incarnation)
                 workers.heartbeat(conn, incarnation)
                 if beat % 20 == 0:
-                    workers.set_state(conn, incarnation, WorkerState.BUSY, shard_id=shard.id)
+                    workers.set_state(conn, incarnation, WorkerState.BUSY, shard_id=shard.id, image_s=0.01 * beat)
                     assert shards.record(conn, shard.id, shard.attempt, outcomes(shard)[: beat // 20])
     store.close()  # the server adds up what a connection did when it ends
     least = {"shards": WORKERS * BEATS, "workers": WORKERS * BEATS}

@@ -12,9 +12,10 @@ from tests.store.builders import ME, job, outcomes, running
 def test_a_worker_tells_of_itself_from_start_to_end(store: Store) -> None:
     me, shard = uuid4(), uuid4()
     with store.begin() as conn:
-        workers.register(conn, me, pool="local", region="eu", node="laptop", pid=42)
+        workers.register(conn, me, pool="local", region="eu", node="laptop", pid=42, pod="gpu-x2x")
         loading = workers.get(conn, me)
-        assert workers.set_model(conn, me, device="cuda:0", model="facebook/sam3", revision="abc")
+        assert workers.set_model(conn, me, device="cuda:0", model="facebook/sam3", revision="abc", load_s=41.5)
+        assert workers.set_state(conn, me, WorkerState.READY, image_s=0.25)
         assert workers.set_state(conn, me, WorkerState.BUSY, shard_id=shard)
         assert workers.heartbeat(conn, me)
         busy = workers.get(conn, me)
@@ -22,6 +23,8 @@ def test_a_worker_tells_of_itself_from_start_to_end(store: Store) -> None:
         assert busy is not None
         assert (loading.state, loading.shard_id, loading.model) == (WorkerState.LOADING, None, "")
         assert (busy.state, busy.shard_id, busy.device) == (WorkerState.BUSY, shard, "cuda:0")
+        assert (loading.pod, loading.image_s, loading.load_s) == ("gpu-x2x", None, None)
+        assert (busy.pod, busy.image_s, busy.load_s) == ("gpu-x2x", 0.25, 41.5)
         assert busy.heartbeat_at >= loading.heartbeat_at
         workers.remove(conn, me)
         assert workers.get(conn, me) is None

@@ -31,16 +31,17 @@ def drain() -> Drain:
 
 @pytest.fixture
 def presence(store: Store, drain: Drain) -> Presence:
-    return Presence(store, ME, settings(heartbeat_seconds=0.05, region="asia"), drain)
+    return Presence(store, ME, settings(heartbeat_seconds=0.05, region="asia", pod_name="gpu-7f9c-x2x"), drain)
 
 
 def test_it_is_listed_as_loading_until_its_engine_is_there(store: Store, presence: Presence) -> None:
     with presence:
         assert (_row(store).state, _row(store).region) == (WorkerState.LOADING, "asia")
+        assert (_row(store).pod, _row(store).load_s, _row(store).image_s) == ("gpu-7f9c-x2x", None, None)
         assert presence.ready() == "loading engine sam3"
-        presence.loaded(OpenCVEngine().info)
+        presence.loaded(OpenCVEngine().info, 1.5)
         until(lambda: _row(store).state is WorkerState.READY, "it is listed as ready")
-        assert (_row(store).model, _row(store).device) == ("none", "cpu")
+        assert (_row(store).model, _row(store).device, _row(store).load_s) == ("none", "cpu", 1.5)
         assert presence.ready() is None
     assert _row(store).state is WorkerState.GONE
 
@@ -58,6 +59,16 @@ def test_it_beats_whatever_it_does(store: Store, presence: Presence) -> None:
         assert presence.age_s() < 60
 
 
+def test_what_it_measured_is_told_with_the_next_change(store: Store, presence: Presence) -> None:
+    with presence:
+        presence.measured(0.25)
+        presence.tell(WorkerState.READY)
+        until(lambda: _row(store).image_s == 0.25, "its speed is listed")
+        presence.tell(WorkerState.BUSY, uuid4())
+        until(lambda: _row(store).state is WorkerState.BUSY, "it is listed as busy")
+        assert _row(store).image_s == 0.25
+
+
 def test_while_it_drains_it_is_listed_so_and_not_ready(store: Store, presence: Presence, drain: Drain) -> None:
     with presence:
         presence.tell(WorkerState.BUSY, uuid4())
@@ -69,12 +80,13 @@ def test_while_it_drains_it_is_listed_so_and_not_ready(store: Store, presence: P
 
 def test_who_was_forgotten_is_listed_again_with_all_that_was_known(store: Store, presence: Presence) -> None:
     with presence:
-        presence.loaded(OpenCVEngine().info)
+        presence.loaded(OpenCVEngine().info, 1.5)
         until(lambda: _row(store).model == "none", "its model is listed")
         with store.begin() as conn:
             workers.remove(conn, ME)
         until(lambda: _rows(store) != [] and _row(store).model == "none", "it is listed again")
-        assert _row(store).state is WorkerState.READY
+        row = _row(store)
+        assert (row.state, row.pod, row.load_s) == (WorkerState.READY, "gpu-7f9c-x2x", 1.5)
 
 
 def test_a_stall_is_a_reason_to_restart_it(presence: Presence) -> None:
