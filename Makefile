@@ -2,7 +2,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help demo sam3 meta test lint bench images cluster-up cluster-down crds generate lock clean
+.PHONY: help demo sam3 meta test e2e lint bench images cluster-up cluster-down crds generate lock clean
 
 PYTHON ?= python3
 VENV := .venv
@@ -24,7 +24,12 @@ meta: $(VENV)/.base ## install the sam3-meta engine (for NVIDIA GPUs)
 
 test: $(VENV)/.dev ## run all tests; installs the servers that they need (Debian, Ubuntu)
 	@tools/install_servers.sh
+	@mkdir -p .cache && nice $(BIN)/python -m tests.cluster build >.cache/cluster-build.log 2>&1 & # tests that need it wait
 	$(BIN)/python -m pytest $(PYTEST_ARGS)
+
+e2e: $(VENV)/.dev ## run the tests of the whole on a Kubernetes of one node (Debian, root)
+	@tools/install_servers.sh
+	$(BIN)/python -m pytest tests/e2e $(PYTEST_ARGS)
 
 lint: $(VENV)/.dev ## format check, lint, types, import contracts
 	$(BIN)/ruff format --check .

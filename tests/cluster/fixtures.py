@@ -17,12 +17,22 @@ from tests.conftest import missing
 
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark what needs Kubernetes. Building its programs, the first time, does not count against a test's time."""
+    """Mark what needs Kubernetes, and let it come last: its programs and images may still be built beside the others.
+
+    Building them, the first time, does not count against a test's time.
+    """
     for item in items:
-        if {"cluster", "api_server"} & set(getattr(item, "fixturenames", ())):
+        if _needs(item) > 1:
             item.add_marker(pytest.mark.needs_cluster)
             if item.get_closest_marker("timeout") is None:
                 item.add_marker(pytest.mark.timeout(300, func_only=True))
+    items.sort(key=_needs)
+
+
+def _needs(item: pytest.Item) -> int:
+    """0: no Kubernetes; 1: images, which are built after the programs; 2: an API server; 3: a node."""
+    asked = set(getattr(item, "fixturenames", ()))
+    return 3 if "cluster" in asked else 2 if "api_server" in asked else 1 if "images" in asked else 0
 
 
 @pytest.fixture(scope="session")

@@ -6,13 +6,16 @@ takes seconds where its packages did not change, and nothing else does.
 """
 
 import hashlib
+import json
 import os
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from tests.cluster import binaries
 from tests.cluster.node import PAUSE_IMAGE
@@ -79,6 +82,19 @@ def archive(name: str) -> Path:
             unfinished.rename(path)
             print(f"built the image {name} in {time.monotonic() - began:.0f} s", file=sys.stderr, flush=True)
         return path
+
+
+@contextmanager
+def unpacked(process: str) -> Iterator[tuple[dict[str, Any], Path]]:
+    """The configuration of the controller's or the (small) worker's image, as its Dockerfile says, and its files."""
+    archive(getattr(NAMES, process))
+    image = f"localhost/samjobs-{process}:dev"
+    config: dict[str, Any] = json.loads(_buildah("inspect", "--type", "image", image))["Docker"]["config"]
+    container = _buildah("from", image)
+    try:
+        yield config, Path(_buildah("mount", container))
+    finally:
+        _buildah("rm", container)
 
 
 def _sources(process: str) -> list[Path]:
