@@ -53,8 +53,9 @@ cluster-up: $(VENV)/.dev ## start a Kubernetes of one node on this machine, with
 cluster-down: ## end it, and remove all that it left
 	@$(BIN)/python -m tests.cluster down
 
-generate: $(VENV)/.dev ## write the reference pages that are made from the code, and the CRDs
+generate: $(VENV)/.dev ## write what is made from the code: reference pages, CRDs, the chart's schema
 	$(BIN)/python -m tools.generate
+	$(BIN)/python -m tools.chart
 
 lock: $(VENV)/.uv ## bring requirements.lock up to date with pyproject.toml
 	$(BIN)/uv pip compile pyproject.toml --all-extras --universal --generate-hashes --no-header --no-emit-index-url \
