@@ -9,6 +9,7 @@ missing=()
 have_postgres || missing+=(postgresql)
 have redis-server || missing+=(redis-server)
 have pgbouncer || missing+=(pgbouncer)
+have promtool || missing+=(prometheus)    # its tool alone is used, on the chart's alerts
 builders=()    # of container images, and what runs them
 for program in buildah debootstrap runc; do have "$program" || builders+=("$program"); done
 # Of a Kubernetes node, which runs as root where there is no other cluster.
