@@ -1,6 +1,6 @@
 """What every step of the pass is given."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from controller.background import Background
@@ -22,6 +22,10 @@ MOST_CHANGES = 500
 PAGE = 500
 
 
+def _nothing() -> None:
+    """Nobody is to be told."""
+
+
 @dataclass
 class Context:
     """The servers and settings of a controller, and what its passes remember."""
@@ -34,6 +38,8 @@ class Context:
     lister: Lister
     listing: Background  # the lister's thread
     sending: Background  # sends webhooks
+    changed: Callable[[], None] = _nothing  # tells the thread for Kubernetes, where there is one, of a change
+    tick: Callable[[], None] = _nothing  # and that time goes on
     heads: Heads = field(default_factory=Heads)  # of the dispatch's looks at the table
     more: bool = False  # a step left work that a whole pass should go on with at once
     unsafe_policy: str | None = None  # of Redis' eviction, once it was warned of

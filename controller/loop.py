@@ -103,7 +103,10 @@ class Loop:
             self.one_pass(ALL if whole else QUICK)
             if self._faulty:
                 self._stop.wait(_REST_S)
-            self._wait()
+            self._ctx.tick()
+            # Before the next pass, beside which the other thread works; where nothing is heard, something may be new.
+            if self._wait() or self._ctx.more or self._listener is None:
+                self._ctx.changed()
 
     def one_pass(self, steps: Sequence[Step]) -> None:
         """Run steps in order, as far as the database allows."""
@@ -167,8 +170,8 @@ class Loop:
             log.log(step.level, "step=%s %s ms=%.1f", step.name, did, spent_s * 1000)
         return True
 
-    def _wait(self) -> None:
-        """Until something changed or a pass is due."""
+    def _wait(self) -> bool:
+        """Until something changed or a pass is due; whether something changed."""
         while not self._stop.is_set() and (left_s := self._due_s()) > 0:
             if self._listener is None or self._ctx.outages.away(DATABASE):
                 self._stop.wait(left_s)
@@ -176,7 +179,8 @@ class Loop:
             woken = self._listener.wait(left_s)
             self._ctx.metrics.listener.set(self._listener.connected)
             if woken:
-                return
+                return True
+        return False
 
     def _due_s(self) -> float:
         """Seconds to the next pass that nobody has to ask for."""

@@ -13,6 +13,7 @@ from samjobs.errors import SamjobsError
 
 DATABASE = "database"
 REDIS = "redis"
+KUBERNETES = "kubernetes"
 FIRST_PAUSE_S = 1.0
 
 log = logging.getLogger("controller")

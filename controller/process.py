@@ -3,11 +3,12 @@
     settings → database, with this code's schema → health port → threads → pass after pass
 
 The database must be there at the start: a supervisor starts it again. Redis need not be: what is asked for meanwhile
-stays in the table. Later an outage of either ends nothing. Any number of controllers may run at once.
+stays in the table. Later an outage of either ends nothing, nor does one of Kubernetes, which is asked where
+SAMJOBS_KUBERNETES_CONFIG is set. Any number of controllers may run at once, one of them with Kubernetes.
 
     0   after SIGTERM or SIGINT, at the end of the step in hand; a second signal ends it at once
     3   something that it needs is not there or does not fit: settings, database, schema
-    4   a fault of the code outside of any step
+    4   a fault of the code outside of any step, or the watch of Kubernetes ended
 """
 
 import logging
@@ -15,9 +16,11 @@ import signal
 import threading
 from contextlib import ExitStack
 from enum import IntEnum
+from typing import TYPE_CHECKING
 
 from controller.background import Background
 from controller.context import Context
+from controller.kube.installation import read
 from controller.lister import Lister
 from controller.loop import Loop
 from controller.metrics import Metrics
@@ -31,9 +34,12 @@ from samjobs.settings import Settings, load
 from samjobs.store import Store, check_schema, connect
 from samjobs.store.notify import Listener
 
+if TYPE_CHECKING:
+    from controller.kube.front import Front
+
 log = logging.getLogger("controller")
 
-CONNECTIONS = 4  # the loop, the lister, the outbox, and one to spare
+CONNECTIONS = 5  # the loop, the lister, the outbox, Kubernetes, and one to spare
 ASK_AFTER_S = 2.0  # an outage is met by trying again, and a shard that is due should not wait for a question
 # Between two tries of a server that is away, at most; less where the poll is shorter.
 LONGEST_PAUSE_S = 15.0
@@ -83,10 +89,11 @@ def _control(settings: Settings, stack: ExitStack) -> Exit:
     listener = None if store.pooled else stack.enter_context(Listener(store))
     stop = threading.Event()
     loop = Loop(ctx, listener, stop)
-    port = stack.enter_context(_health(settings, ctx, loop))
+    front = _front(settings, ctx)
+    port = stack.enter_context(_health(settings, ctx, loop, front))
     log.info(
         "controller %s starts: profile=%s poll=%gs lease=%gs no-progress=%gs failover=%gs"
-        " database=%s%s redis=%s probes=%d",
+        " database=%s%s redis=%s kubernetes=%s probes=%d",
         __version__,
         settings.profile,
         settings.poller_interval_seconds,
@@ -96,6 +103,7 @@ def _control(settings: Settings, stack: ExitStack) -> Exit:
         store.name,
         " (pooled: no notifications)" if store.pooled else "",
         queue.name,
+        "no" if front is None else front.name,
         port.server_port,
     )
     thread = threading.Thread(target=_passes, args=(loop,), name="loop", daemon=True)
@@ -103,11 +111,17 @@ def _control(settings: Settings, stack: ExitStack) -> Exit:
     ctx.listing.start()
     ctx.sending.start()
     thread.start()
-    while thread.is_alive() and not _signalled():
+    if front is not None:
+        front.start()
+
+    def broken() -> bool:
+        return not thread.is_alive() or (front is not None and front.watch.ended.is_set())
+
+    while not broken() and not _signalled():
         pass
-    broken = not thread.is_alive()
-    _end(ctx, listener, stop, thread)
-    return Exit.BROKEN if broken else Exit.DONE
+    code = Exit.BROKEN if broken() else Exit.DONE
+    _end(ctx, listener, stop, thread, front)
+    return code
 
 
 def _signalled() -> bool:
@@ -145,12 +159,25 @@ def _context(settings: Settings, store: Store, queue: RedisQueue, stack: ExitSta
     return Context(settings, store, queue, outages, metrics, lister, listing, sending)
 
 
-def _health(settings: Settings, ctx: Context, loop: Loop) -> HealthPort:
+def _front(settings: Settings, ctx: Context) -> "Front | None":
+    """What looks at Kubernetes, where that is set."""
+    if settings.kubernetes_config is None:
+        return None
+    from controller.kube.front import Front  # its libraries take a second that others need not wait
+
+    front = Front(settings, read(settings.kubernetes_config), ctx.store, ctx.outages, ctx.metrics)
+    ctx.changed, ctx.tick = front.changed, front.tick
+    return front
+
+
+def _health(settings: Settings, ctx: Context, loop: Loop, front: "Front | None") -> HealthPort:
     longest_s = 3 * settings.poller_interval_seconds + STUCK_S
 
     def alive() -> str | None:
         silent_s = loop.silent_s
-        return None if silent_s <= longest_s else f"no step of a pass has ended for {silent_s:.0f} s"
+        if silent_s > longest_s:
+            return f"no step of a pass has ended for {silent_s:.0f} s"
+        return None if front is None else front.why_dead()
 
     def ready() -> str | None:
         return None if loop.ready else "no pass has been done, or the database is away"
@@ -166,7 +193,9 @@ def _passes(loop: Loop) -> None:
         raise
 
 
-def _end(ctx: Context, listener: Listener | None, stop: threading.Event, loop: threading.Thread) -> None:
+def _end(
+    ctx: Context, listener: Listener | None, stop: threading.Event, loop: threading.Thread, front: "Front | None"
+) -> None:
     """Let each thread finish what it has in hand. A second signal no longer waits for that."""
     for number in SIGNALS:
         signal.signal(number, signal.SIG_DFL)
@@ -176,6 +205,8 @@ def _end(ctx: Context, listener: Listener | None, stop: threading.Event, loop: t
         listener.close()
     for background in (ctx.listing, ctx.sending):
         background.stop()
+    if front is not None:
+        front.stop()
     loop.join(LEAVE_S)
     left = [
         name
@@ -183,6 +214,7 @@ def _end(ctx: Context, listener: Listener | None, stop: threading.Event, loop: t
             ("loop", not loop.is_alive()),
             ("listing", ctx.listing.join(LEAVE_S)),
             ("sending", ctx.sending.join(LEAVE_S)),
+            ("kubernetes", front is None or front.join(LEAVE_S)),
         )
         if not ended
     ]

@@ -2,7 +2,7 @@
 
 Every edge translates its library's exceptions into these where it calls that library: file systems and fsspec in
 `storage/faults.py`, Pillow in `segmentation/imagefile.py`, torch and CUDA in
-`segmentation/engines/`, SQLAlchemy in `store/faults.py`.
+`segmentation/engines/`, SQLAlchemy in `store/faults.py`, the Kubernetes client in `controller/kube/api.py`.
 """
 
 from enum import StrEnum
@@ -63,6 +63,12 @@ class DatabaseUnavailable(SamjobsError):
 
 class QueueUnavailable(SamjobsError):
     """Redis did not answer, refuses to write, or the connection broke."""
+
+    error_class = ErrorClass.TRANSIENT
+
+
+class KubernetesUnavailable(SamjobsError):
+    """The Kubernetes API did not answer, is overloaded, or refuses this process's credentials."""
 
     error_class = ErrorClass.TRANSIENT
 

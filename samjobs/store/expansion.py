@@ -88,7 +88,7 @@ def _insert(conn: Connection, job: Job, items: Sequence[NewImage], at: datetime)
     guarded: AbstractContextManager[object] = nullcontext() if conn.dialect.name == "sqlite" else conn.begin_nested()
     try:
         with guarded:
-            conn.execute(images.insert(), [_image_row(job, place, item, at) for place, item in enumerate(items)])
+            conn.execute(images.insert(), [image_row(job, place, item, at) for place, item in enumerate(items)])
     except sa_errors.IntegrityError as error:
         raise InvalidInput(
             f"image {_listed_before(conn, job, items)!r} is listed twice: give each image of a job once"
@@ -110,7 +110,8 @@ def _listed_before(conn: Connection, job: Job, items: Sequence[NewImage]) -> str
     raise AssertionError("only a key can be there already: indices are given under the job's lock")
 
 
-def _image_row(job: Job, place: int, item: NewImage, at: datetime) -> dict[str, Any]:
+def image_row(job: Job, place: int, item: NewImage, at: datetime) -> dict[str, Any]:
+    """The row of an image that comes so many places behind the job's last one."""
     return {
         "job_id": job.id,
         "index": job.images_total + place,
@@ -127,14 +128,8 @@ def _image_row(job: Job, place: int, item: NewImage, at: datetime) -> dict[str, 
 
 def _cut(conn: Connection, job: Job, count: int, at: datetime) -> int:
     """Put `count` new images behind the job's last one into shards; the number of shards that are new."""
-    size = job.spec.shard_size
-    first = job.images_total
-    end = first + count
-    first += _fill_last(conn, job, count)
-    rows = [
-        _shard_row(job, job.shards_total + place, start, min(size, end - start), at)
-        for place, start in enumerate(range(first, end, size))
-    ]
+    end = job.images_total + count
+    rows = shard_rows(job, job.images_total + _fill_last(conn, job, count), end, at)
     if rows:
         conn.execute(shards.insert(), rows)
     return len(rows)
@@ -156,6 +151,15 @@ def _fill_last(conn: Connection, job: Job, count: int) -> int:
     taken: int = min(count, job.spec.shard_size - has)
     conn.execute(shards.update().where(last).values(images_total=has + taken))
     return taken
+
+
+def shard_rows(job: Job, first: int, end: int, at: datetime) -> list[dict[str, Any]]:
+    """The rows of the shards that hold the images from `first` to before `end`, behind the job's last shard."""
+    size = job.spec.shard_size
+    return [
+        _shard_row(job, job.shards_total + place, start, min(size, end - start), at)
+        for place, start in enumerate(range(first, end, size))
+    ]
 
 
 def _shard_row(job: Job, index: int, first: int, count: int, at: datetime) -> dict[str, Any]:

@@ -83,9 +83,9 @@ def submit(
     Raises:
         DatabaseUnavailable: equal jobs came and went faster than this one could join any.
     """
-    row = _new_row(spec, tenant, name, uid, submitter, job_id or uuid4(), wake(conn))
+    row = new_row(spec, tenant, name, uid, submitter, job_id or uuid4(), wake(conn))
     for _ in range(_SUBMIT_TRIES):
-        if conn.execute(_insert_or_nothing(conn), row).rowcount == 1:
+        if conn.execute(insert_or_nothing(conn), row).rowcount == 1:
             why = Why(Reason.SUBMITTED, actor, row["created_at"])
             tell(conn, why, Subject.JOB, row["id"], None, row["state"])
             return Submitted(row["id"], created=True)
@@ -111,7 +111,7 @@ def _in_its_place(conn: Connection, row: dict[str, Any]) -> UUID | None:
     return None
 
 
-def _new_row(
+def new_row(
     spec: JobSpec,
     tenant: str,
     name: str | None,
@@ -120,6 +120,7 @@ def _new_row(
     job_id: UUID,
     at: datetime,
 ) -> dict[str, Any]:
+    """The row of a job without images yet."""
     deadline_s = spec.active_deadline_seconds
     return {
         **dict.fromkeys(_COUNTERS, 0),
@@ -149,7 +150,7 @@ def alive_from(not_before: datetime | None, at: datetime) -> datetime:
     return max(at, not_before) if not_before else at
 
 
-def _insert_or_nothing(conn: Connection) -> sa.Insert:
+def insert_or_nothing(conn: Connection) -> sa.Insert:
     """An insert that writes no row where the dedupe index has one. Postgres waits for who is just inserting it."""
     insert = sqlite.insert(jobs) if conn.dialect.name == "sqlite" else postgresql.insert(jobs)
     # SQLAlchemy keeps the row count of an insert only when asked to.

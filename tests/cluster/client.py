@@ -68,7 +68,7 @@ class Client:
         try:
             yield name
         finally:
-            self.kubectl("delete", "namespace", name, f"--wait={str(wait).lower()}")
+            self.kubectl("delete", "namespace", name, "--ignore-not-found", f"--wait={str(wait).lower()}")
 
     @property
     def helm3(self) -> Path:
