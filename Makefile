@@ -2,7 +2,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help demo sam3 meta test e2e lint bench images cluster-up cluster-down crds generate lock clean
+.PHONY: help demo sam3 meta test e2e e2e-full lint bench images cluster-up cluster-down crds generate lock clean
 
 PYTHON ?= python3
 VENV := .venv
@@ -11,7 +11,7 @@ UV_VERSION := 0.13.9
 INSTALL = $(BIN)/uv pip install --quiet --compile-bytecode --python $(BIN)/python --constraints requirements.lock --editable
 
 help: ## list the targets
-	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
+	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
 
 demo: $(VENV)/.base ## segment the example photos with the engine that needs no weights
 	@tools/demo.sh
@@ -31,6 +31,10 @@ e2e: $(VENV)/.dev ## run the tests of the whole on a Kubernetes of one node (Deb
 	@tools/install_servers.sh
 	$(BIN)/python -m pytest tests/e2e $(PYTEST_ARGS)
 
+e2e-full: $(VENV)/.dev ## run those that need the worker's image with torch (6 GB, built in minutes)
+	@tools/install_servers.sh
+	$(BIN)/python -m pytest tests/e2e/full $(PYTEST_ARGS)
+
 lint: $(VENV)/.dev ## format check, lint, types, import contracts
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
@@ -38,7 +42,7 @@ lint: $(VENV)/.dev ## format check, lint, types, import contracts
 	$(BIN)/lint-imports
 
 bench: $(VENV)/.dev ## print the tables of every benchmark (BENCH_ARGS=--quick for short ones)
-	@for bench in pipeline resume queue; do $(BIN)/python -m benchmarks.$$bench $(BENCH_ARGS); done
+	@for bench in pipeline resume queue kubernetes; do $(BIN)/python -m benchmarks.$$bench $(BENCH_ARGS); done
 
 images: ## build both container images with docker, podman or buildah
 	@tools/build_images.sh

@@ -13,9 +13,10 @@ from tests.cluster.cluster import Cluster
 from tools.chart import CHART
 
 TIMEOUT = ("--wait", "--timeout=5m")
-# Stays when the release goes: what the user's data is in, and what opens it.
+# Stays when the release goes: what the user's data is in, and what opens it, also to the workers, which stay too.
 KEPT = {
     "secret/samjobs-postgres",
+    "secret/samjobs-redis",
     "persistentvolumeclaim/samjobs-data",
     "persistentvolumeclaim/data-samjobs-postgres-0",
 }
