@@ -20,13 +20,13 @@ def _started(system: System, *job_ids: UUID) -> list[UUID]:
 
 def test_what_is_urgent_goes_first_and_what_may_not_begin_waits(direct: System) -> None:
     with direct.store.read() as conn:
-        soon = now(conn) + timedelta(seconds=8)
+        soon = now(conn) + timedelta(seconds=15)
     later = direct.submit("later", 2, shard_size=1, not_before=soon)
+    assert "notBefore" in direct.cli("why", str(later))
     usual = direct.submit("usual", 6, shard_size=1)
     urgent = direct.submit("urgent", 6, shard_size=1, priority=10)
     direct.start("controller", DISPATCH_WINDOW=1)
     direct.until(lambda: len(direct.redis_ids()) == 1, "the first shard is sent out")
-    assert "notBefore" in direct.cli("why", str(later))
     direct.start("worker")
     direct.until_ended(usual, urgent, later)
     assert _started(direct, usual, urgent, later) == [urgent] * 6 + [usual] * 6 + [later] * 2
@@ -182,7 +182,7 @@ def test_deadlines_and_silence_fail_a_job_with_their_reason(direct: System) -> N
     silent = direct.submit("silent", 2)
     direct.until_ended(silent)
     assert direct.job(silent).reason.value == "NoProgress"
-    assert direct.redis_ids() == []
+    direct.until(lambda: direct.redis_ids() == [], "their messages are removed")
 
 
 def test_a_finished_job_is_forgotten_after_its_time_and_its_results_stay(direct: System) -> None:
