@@ -161,18 +161,9 @@ class Intake:
         return [known for known, _, _ in seen]
 
     def _submit_all(self, new: Sequence[tuple[Action, _Subject]]) -> None:
-        """Submit jobs: those with a list together, the others, and all of them where that fails, one by one."""
-        listed = [(action, subject) for action, subject in new if subject.listed]
-        together = False
-        if listed:
-            try:
-                self._submit_listed([subject for _, subject in listed])
-                together = True
-            except OUTAGES:
-                raise
-            except Exception as error:
-                # One by one it is said which of them it was, and what is to be done.
-                log.debug("%d jobs could not be submitted together: %s", len(listed), describe(error))
+        """Submit jobs: those with a list together; the others, and where that fails all of them, one by one."""
+        listed = [subject for _, subject in new if subject.listed]
+        together = bool(listed) and self._submitted(listed)
         for action, subject in new:
             if together and subject.listed:
                 self._did(action, subject)
@@ -180,15 +171,18 @@ class Intake:
                 self._try(action, subject)
             self._beat()
 
-    def _submit_listed(self, subjects: Sequence[_Subject]) -> None:
-        with Storage() as storage:
-            wanted = [
-                whole.Whole(one.spec, one.known.namespace, one.known.name, one.known.uid, images)
-                for one in subjects
-                if one.spec is not None and (images := [*images_of(one.spec, storage, Counter())])
-            ]
-        with self._store.begin() as conn:
-            whole.submit_whole(conn, wanted, actor=ACTOR)
+    def _submitted(self, listed: Sequence[_Subject]) -> bool:
+        """Submit jobs together. False: nothing was written, since at least one of them has a fault."""
+        try:
+            with Storage() as storage, self._store.begin() as conn:
+                whole.submit_whole(conn, [_whole(subject, storage) for subject in listed], actor=ACTOR)
+        except OUTAGES:
+            raise
+        except Exception as error:
+            # Which one it was is told by submitting it alone.
+            log.debug("%d SamJobs cannot be submitted together: %s", len(listed), describe(error))
+            return False
+        return True
 
     def _try(self, action: Action, subject: _Subject) -> None:
         """Do one thing for one object; only a server that is away ends more than that."""
@@ -208,7 +202,8 @@ class Intake:
     def _did(self, action: Action, subject: _Subject) -> None:
         self._counts[action.do.value] += 1
         if action.do is not Do.REFUSE:
-            log.info("samjob=%s/%s %s: %s", subject.known.namespace, subject.known.name, action.do.value, action.message)
+            known = subject.known
+            log.info("samjob=%s/%s %s: %s", known.namespace, known.name, action.do.value, action.message)
 
     def _do(self, action: Action, subject: _Subject) -> None:
         known = subject.known
@@ -272,6 +267,13 @@ class Intake:
                 gone = Known(row.uid, row.tenant, row.name or "", 0, row.updated_at)
                 self._try(action, _Subject(gone, row, None))
             self._beat()
+
+
+def _whole(subject: _Subject, storage: Storage) -> whole.Whole:
+    """A new job and its images."""
+    known, spec = subject.known, subject.spec
+    assert spec is not None, "judged before"
+    return whole.Whole(spec, known.namespace, known.name, known.uid, [*images_of(spec, storage, Counter())])
 
 
 def _view(row: fronts.Brief | None) -> RowView | None:

@@ -40,7 +40,7 @@ def submit_whole(conn: Connection, wanted: Sequence[Whole], *, actor: str) -> in
     Raises:
         sqlalchemy.exc.IntegrityError: a key is listed twice. `jobs.add_images` tells which, one job at a time.
     """
-    assert wanted and all(one.images and not one.spec.dedupe for one in wanted)
+    assert not any(one.spec.dedupe for one in wanted), "an equal job would have to be joined"
     at = wake(conn)
     rows = [_row(one, at, place) for place, one in enumerate(wanted)]
     # In one order, so that two controllers that submit the same jobs do not wait for each other.
