@@ -1,0 +1,1 @@
+"""The REST process: `python -m api`."""
