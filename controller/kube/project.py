@@ -24,6 +24,7 @@ from samjobs.decisions import jobstatus
 from samjobs.decisions.lifecycle import JobCounts
 from samjobs.errors import AccessDenied, InvalidInput
 from samjobs.names import JOB_PLURAL, Condition, Reason
+from samjobs.states import JOB_TERMINAL
 from samjobs.store import Store, fronts, now
 from samjobs.store.rows import Job
 
@@ -65,7 +66,7 @@ class Project:
         self._metrics = metrics
         self._alive_within_s = alive_within_s
         self._beat = beat
-        self._active: set[UUID] = set()
+        self._open: set[UUID] = set()  # whose row had not ended when it was last told of
         self._regions: frozenset[str] = frozenset()
         self._least_s = least_s
         self._looked_at = -least_s
@@ -99,9 +100,9 @@ class Project:
             waits_for = jobstatus.waits_for(row.state, row.not_before, row.region in self._regions, at)
             if known is not None and known.told_as != (row.updated_at, waits_for):
                 self._objects.due.add(row.uid)
-        active = {row.uid for row in rows}
-        self._objects.due.update(uid for uid in self._active - active if self._objects.get(uid) is not None)
-        self._active = active
+        # A row may begin and end between two looks: what counts is what was told of it, not what was seen.
+        self._open = {uid for uid in self._open if self._objects.get(uid) is not None}
+        self._objects.due.update(self._open - {row.uid for row in rows})
 
     def _writable(self, at: float) -> list[UUID]:
         """What is due and was not written just now, the longest unwritten first."""
@@ -114,6 +115,10 @@ class Project:
             rows = fronts.by_uid(conn, uids)
         for uid in uids:
             known, job = self._objects.get(uid), rows.get(uid)
+            if job is None or job.state in JOB_TERMINAL:
+                self._open.discard(uid)
+            else:
+                self._open.add(uid)
             if known is not None and (job is not None or known.fault is not None):
                 waits = None
                 if job is not None:

@@ -70,13 +70,13 @@ class Bed:
         self.metrics = Metrics()
         self.parts = self.fresh()
 
-    def fresh(self) -> Parts:
-        """The parts as a controller that was just started has them."""
+    def fresh(self, *, least_s: float = 0.0) -> Parts:
+        """The parts as a controller that was just started has them; it looks at the table each `least_s`."""
         objects = Objects()
         shared: dict[str, Any] = {"beat": lambda: None}
         intake = Intake(self.kube, self.store, objects, self.metrics, (self.namespace,), **shared)
         events = Events(self.kube)
-        often: dict[str, Any] = {"alive_within_s": ALIVE_S, "least_s": 0.0, **shared}
+        often: dict[str, Any] = {"alive_within_s": ALIVE_S, "least_s": least_s, **shared}
         project = Project(self.kube, self.store, objects, events, self.metrics, **often)
         self.parts = Parts(objects, intake, project)
         return self.parts

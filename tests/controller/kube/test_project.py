@@ -7,6 +7,7 @@ from samjobs.states import ImageState
 from samjobs.store import jobs
 from tests.controller.kube.bed import Bed
 from tests.store.builders import run
+from tests.waiting import until
 
 
 def set_status(bed: Bed, name: str, **status: object) -> None:
@@ -35,6 +36,18 @@ def test_a_job_is_told_from_the_queue_to_its_end(bed: Bed) -> None:
     assert status["startTime"] <= status["completionTime"]
     assert bed.true("trip") == {"Complete", "Finished"}
     assert bed.events("trip") == [("Normal", "Completed", 1)]
+
+
+def test_a_job_that_begins_and_ends_between_two_looks_is_told_to_its_end(bed: Bed) -> None:
+    bed.apply("trip")
+    bed.fresh(least_s=1.0)
+    bed.tell()  # looks, and finds no row yet
+    bed.take_in()
+    bed.tell()  # does not look, and tells of the row that was just made
+    assert bed.status("trip")["phase"] == "Queued"
+    bed.finish("trip")
+    until(lambda: bed.tell() == 1, "the end is told at the next look")
+    assert bed.true("trip") == {"Complete", "Finished"}
 
 
 def test_kubectl_waits_for_complete(bed: Bed) -> None:
