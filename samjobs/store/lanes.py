@@ -256,7 +256,7 @@ _YOUNG = Statement(
 
 
 def claim_lane(
-    conn: Connection, lane: Lane, *, limit: int, at: datetime, queues: Queues, actor: str = ""
+    conn: Connection, lane: Lane, *, limit: int, at: datetime, queues: Queues, actor: str = "", last: bool = False
 ) -> list[Shard]:
     """Take the first `limit` due shards of a lane that `look` gave: queued → dispatched, `attempt` + 1; in order.
 
@@ -266,6 +266,7 @@ def claim_lane(
     Args:
         at: the time of the look.
         queues: on which each is to wait.
+        last: see `together`.
     """
     check_move(ShardState.QUEUED, ShardState.DISPATCHED)
     place = (*_key(lane), lane.due_at, lane.job_created_at, lane.index)
@@ -274,7 +275,7 @@ def claim_lane(
         return _claim_step_by_step(conn, asked, at, queues, actor)
     late_at = at - timedelta(seconds=queues.late_after_s)
     choice = {"soon": list(queues.soon), "late": list(queues.late), "late_at": late_at, "_actor": actor}
-    (rows,) = together(conn, (_CLAIM_AT_ONCE, asked | choice))
+    (rows,) = together(conn, (_CLAIM_AT_ONCE, asked | choice), last=last)
     return sorted(map(_SHARD, rows), key=lambda shard: (shard.available_at, shard.job_created_at, shard.index))
 
 

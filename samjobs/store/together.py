@@ -48,8 +48,13 @@ class Statement:
 Asked = tuple[Statement, Mapping[str, Any]]
 
 
-def together(conn: Connection, *asked: Asked) -> Sequence[Rows]:
-    """The rows of each statement, in the same order; each sees what the ones before it did."""
+def together(conn: Connection, *asked: Asked, last: bool = False) -> Sequence[Rows]:
+    """The rows of each statement, in the same order; each sees what the ones before it did.
+
+    Args:
+        last: nothing else follows in this transaction: commit it in the same trip. The end of its block then finds
+            nothing left to do. On SQLite that end commits, which costs no trip.
+    """
     if conn.dialect.name == "sqlite":
         return [[tuple(row) for row in conn.execute(one.statement, dict(given))] for one, given in asked]
     sent = [(one.text, one.parameters(given)) for one, given in asked]
@@ -59,6 +64,8 @@ def together(conn: Connection, *asked: Asked) -> Sequence[Rows]:
     try:
         with driver.pipeline():
             cursors = [driver.execute(text, parameters) for text, parameters in sent]
+            if last:
+                driver.execute("COMMIT")
         # Not before the end of the block, which waits for the answers: else there would be two waits.
         return [cursor.fetchall() for cursor in cursors]
     except conn.dialect.loaded_dbapi.Error as error:

@@ -129,6 +129,8 @@ def settle_job(
     verdict = verdict_of(after)
     if message:
         verdict = replace(verdict, message=message)
+    elif verdict.reason in _FIRST_OF:
+        verdict = replace(verdict, message=verdict.message + _first_failure(conn, job.id, verdict.reason))
     values: dict[str, Any] = {"updated_at": why.at, **added, **changes}
     moved = verdict.state is not job.state
     if moved:
@@ -142,6 +144,26 @@ def settle_job(
         if verdict.state in JOB_TERMINAL:
             job_ended(conn, after, verdict, why.at)
     return verdict
+
+
+_FAILED_IMAGE = sa.select(images.c.error).where(
+    images.c.job_id == sa.bindparam("id"), in_states(images.c.state, [ImageState.FAILED])
+)
+_DEAD_SHARD = sa.select(shards.c.error).where(
+    shards.c.job_id == sa.bindparam("id"), in_states(shards.c.state, [ShardState.DEAD])
+)
+# What a job failed of, the first of which is told with it: who reads that all failed asks next why one did.
+_FIRST_OF = {
+    Reason.ALL_IMAGES_FAILED: _FAILED_IMAGE.order_by(images.c.index).limit(1),
+    Reason.MAX_FAILED_IMAGES: _FAILED_IMAGE.order_by(images.c.index).limit(1),
+    Reason.SHARDS_DEAD: _DEAD_SHARD.order_by(shards.c.index).limit(1),
+}
+_LONGEST_FIRST = 300  # characters
+
+
+def _first_failure(conn: Connection, job_id: UUID, reason: Reason) -> str:
+    error = conn.execute(_FIRST_OF[reason], {"id": job_id}).scalar()
+    return "" if not error else f"; the first: {error[:_LONGEST_FIRST]}"
 
 
 def _standing_of(verdict: JobVerdict) -> dict[str, Any]:

@@ -64,7 +64,8 @@ def test_a_job_that_fails_is_finished_and_says_why(site: Site) -> None:
     assert conditions(site, job) == {"Failed": "AllImagesFailed", "Finished": "AllImagesFailed"}
     status = site.release.get("samjob", job)["status"]
     assert (status["phase"], status["images"]["failed"]) == ("Failed", 3)
-    assert status["message"] == "all 3 images failed"
+    why = f"{site.folder}/nothing-0.png does not exist, or is a folder"
+    assert status["message"] == f"all 3 images failed; the first: {why}"
 
 
 def test_a_job_goes_when_its_time_after_the_end_is_over(site: Site) -> None:

@@ -338,3 +338,12 @@ def _costs(store: Store, looked: Callable[[], list[Lane]]) -> tuple[list[Lane], 
             plan = conn.exec_driver_sql(asked, parameters).scalar_one()[0]["Plan"]
             pages += plan["Shared Hit Blocks"] + plan["Shared Read Blocks"]
     return found, pages
+
+
+def test_the_last_claim_of_a_transaction_commits_it(on_postgres: Store) -> None:
+    job_id = job(on_postgres, 2)
+    (lane,) = look(on_postgres)
+    with on_postgres.begin() as conn:
+        (taken,) = shards.claim_lane(conn, lane, limit=1, at=now(conn), queues=only("q"), last=True)
+        assert shard_of(on_postgres, job_id).state is ShardState.DISPATCHED, "others see it before the block ends"
+    assert shard_of(on_postgres, job_id).attempt == taken.attempt == 1

@@ -175,3 +175,18 @@ def test_an_image_outcome_that_is_no_end_is_refused(store: Store) -> None:
     pending = [replace(outcome, state=ImageState.PENDING) for outcome in outcomes(shard)]
     with pytest.raises(IllegalTransition, match="pending"), store.begin() as conn:
         shards.record(conn, shard.id, shard.attempt, pending)
+
+
+def test_a_job_that_fails_names_the_first_thing_that_failed(store: Store) -> None:
+    photos = job(store, 2)
+    shard = running(store, photos)
+    with store.begin() as conn:
+        rows = outcomes(shard, ImageState.FAILED, error="torn.jpg is cut off")
+        assert shards.finish(conn, shard.id, shard.attempt, rows)
+    assert read(store, photos).error == f"all {len(rows)} images failed; the first: torn.jpg is cut off"
+
+    crash = job(store, 2)
+    shard = running(store, crash)
+    with store.begin() as conn:
+        shards.fail(conn, shard.id, shard.attempt, DEAD, error_class=ErrorClass.WORKER, error="x" * 1000)
+    assert (read(store, crash).error or "").endswith("; the first: " + "x" * 300)
