@@ -7,7 +7,7 @@ runs workers as pods.
 from pathlib import Path
 from typing import Any, Literal
 
-import yaml  # type: ignore[import-untyped]
+import yaml
 from pydantic import Field
 
 from samjobs.errors import InvalidInput

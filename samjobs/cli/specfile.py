@@ -60,7 +60,7 @@ def _documents(raw: bytes, name: str) -> Iterator[tuple[str, Any]]:
         return
     except (ValueError, RecursionError):  # not JSON: tabs, which YAML refuses, are not the reason then
         pass
-    import yaml  # type: ignore[import-untyped]  # here, because it takes a while and nothing else needs it
+    import yaml  # here, because it takes a while and nothing else needs it
 
     try:
         documents = [document for document in yaml.safe_load_all(raw) if document is not None]
