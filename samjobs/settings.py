@@ -22,6 +22,7 @@ from pydantic import (
 )
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
+from samjobs import alerts
 from samjobs.errors import InvalidInput
 from samjobs.names import DEFAULT_REGION
 from samjobs.spec import Name, explain
@@ -56,7 +57,7 @@ def default_database_url() -> str:
 class Settings(BaseSettings):
     """Every setting with its default."""
 
-    model_config = SettingsConfigDict(env_prefix="SAMJOBS_", frozen=True, extra="ignore")
+    model_config = SettingsConfigDict(env_prefix="SAMJOBS_", frozen=True, extra="ignore", hide_input_in_errors=True)
 
     profile: Literal["dev", "prod"] = Field("dev", description="Gives the four times below that say so.")
 
@@ -101,9 +102,27 @@ class Settings(BaseSettings):
         None, description="Folder with a file of such secrets per tenant, named by the tenant."
     )
 
+    alert_thresholds: Annotated[Mapping[str, float], NoDecode] = Field(
+        default_factory=dict,
+        description="Other thresholds than those of docs/reference/metrics.md: `SamJobsQueueDeep=500,…`.",
+    )
+
     kubernetes_config: Path | None = Field(
         None, description="Makes a controller watch SamJobs and run pools: the file that the chart mounts."
     )
+
+    api_host: str = Field("", description="The address on which the API listens; left out: all of this machine's.")
+    api_port: int = Field(8000, ge=0, le=65535, description="The API's port; 0: any free one.")
+    api_access: Literal["tokens", "kubernetes"] = Field(
+        "tokens", description="Who may call the API: holders of a token in a file, or of one that Kubernetes made."
+    )
+    api_tokens_file: Path | None = Field(
+        None, description="The file of tokens, each with its tenant and role; `samjobs token` makes them."
+    )
+    api_audience: Annotated[str, StringConstraints(min_length=1)] = Field(
+        "samjobs", description="The audience that a Kubernetes token must have been made for."
+    )
+    api_max_body_bytes: PositiveInt = Field(2 * MEBI, description="Largest body of a request to the API.")
 
     device: str | None = Field(None, description="cpu or cuda; left out: cuda where there is one.")
     sam3_model: str | None = Field(
@@ -130,8 +149,16 @@ class Settings(BaseSettings):
         "a CPU, so that a crash costs one image, and two batches on a GPU, so that it never waits.",
     )
 
+    tenant_places: str | None = Field(
+        None,
+        description="Where each tenant's photos, manifests and results may lie: a map from tenant (`*` for all) to a "
+        "list of places, as YAML or JSON, or the path of a file with it. Left out: wherever the workers can reach.",
+    )
     allowed_hosts: Annotated[tuple[str, ...], NoDecode] = Field(
         (), description="Comma-separated hosts and CIDRs that may be fetched although they are private."
+    )
+    denied_networks: Annotated[tuple[str, ...], NoDecode] = Field(
+        (), description="Comma-separated CIDRs that may not be fetched although they are public: a cluster's pods, say."
     )
     stale_job_timeout_seconds: PositiveFloat = Field(description="A lease without heartbeat is lost after this.")
     heartbeat_seconds: PositiveFloat = Field(
@@ -162,7 +189,12 @@ class Settings(BaseSettings):
         """Path or hub id of the weights that are set for an engine; None: the engine's own default, or it has none."""
         return {"sam3": self.sam3_model, "sam3-meta": self.sam3_meta_checkpoint}.get(engine)
 
-    @field_validator("allowed_hosts", mode="before")
+    @field_validator("alert_thresholds", mode="before")
+    @classmethod
+    def _thresholds(cls, value: object) -> object:
+        return alerts.parse(value) if isinstance(value, str) else value
+
+    @field_validator("allowed_hosts", "denied_networks", mode="before")
     @classmethod
     def _split(cls, value: object) -> object:
         return tuple(part.strip() for part in value.split(",") if part.strip()) if isinstance(value, str) else value

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import yaml  # type: ignore[import-untyped]
+import yaml
 
 from controller.kube.installation import DefaultPool
 from samjobs.pool import QUANTITY
@@ -27,6 +27,7 @@ Json = dict[str, Any]
 OWN_VALUE = frozenset(
     {
         *("database_url", "redis_url", "kubernetes_config", "health_port", "health_host"),
+        *("api_host", "api_port", "api_access", "api_tokens_file", "api_audience"),
         *("webhook_secret", "webhook_secrets_dir", "region", "pool", "pod_name", "engine"),
         *("sam3_model", "sam3_revision", "sam3_meta_checkpoint", "model_sha256"),
     }
@@ -65,7 +66,9 @@ class Value:
 def values() -> tuple[Value, ...]:
     """The keys of values.yaml in their order."""
     text = (CHART / "values.yaml").read_text(encoding="utf-8")
-    return tuple(_keys(yaml.compose(text), (), text.splitlines(), yaml.safe_load(text)))
+    top = yaml.compose(text, yaml.SafeLoader)
+    assert isinstance(top, yaml.MappingNode), "values.yaml is a map"
+    return tuple(_keys(top, (), text.splitlines(), yaml.safe_load(text)))
 
 
 def _keys(node: yaml.MappingNode, path: tuple[str, ...], lines: list[str], data: Json) -> Iterator[Value]:

@@ -15,7 +15,7 @@ from pathlib import Path
 import typer
 
 from samjobs import __version__
-from samjobs.cli import cluster, dead, detail, engines, jobs, process, queue, show, streams, submit, watch
+from samjobs.cli import cluster, dead, detail, engines, jobs, process, queue, show, streams, submit, token, watch
 from samjobs.cli.exits import Exit
 from samjobs.errors import ErrorClass, InvalidInput, SamjobsError, describe
 
@@ -46,6 +46,7 @@ app.add_typer(dead.app, name="dead")
 app.command("workers")(cluster.workers)
 app.command("pools")(cluster.pools)
 app.command("migrate")(cluster.migrate)
+app.command("token")(token.token)
 
 
 @app.callback(invoke_without_command=True)

@@ -1,6 +1,7 @@
 """`samjobs workers`, `pools` and `migrate`: who works, how much waits for them, and the schema of the job table."""
 
 import json
+import time
 from collections import Counter
 from collections.abc import Sequence
 from typing import Annotated, Any
@@ -9,10 +10,12 @@ import typer
 
 from samjobs.cli.context import AsJson, JobTable, open_client, opened, settings_for
 from samjobs.cli.shown import pool_line, pool_object, worker_object
-from samjobs.cli.streams import print_out
+from samjobs.cli.streams import print_out, say
 from samjobs.cli.tables import Table, age, span
 from samjobs.client import Client
-from samjobs.errors import InvalidInput
+from samjobs.errors import DatabaseUnavailable, InvalidInput, SchemaMismatch, describe
+from samjobs.settings import Settings
+from samjobs.store import check_schema
 from samjobs.store import migrate as bring_up_to_date
 from samjobs.store.migrations import HEAD, revision
 from samjobs.store.rows import Pool, RegionStatus, Worker, WorkerState
@@ -20,6 +23,9 @@ from samjobs.store.rows import Pool, RegionStatus, Worker, WorkerState
 PoolName = Annotated[
     str | None, typer.Argument(metavar="[POOL]", help="A SamWorkerPool: say in one line why it has as many workers.")
 ]
+
+
+LOOK_EVERY_S = 1.0
 
 
 def workers(db: JobTable = None, as_json: AsJson = False) -> None:
@@ -120,9 +126,16 @@ def _of_region(status: RegionStatus | None) -> dict[str, Any]:
     }
 
 
-def migrate(db: JobTable = None) -> None:
+def migrate(
+    db: JobTable = None,
+    wait: Annotated[bool, typer.Option("--wait", help="Change nothing: wait until somebody else has done it.")] = False,
+) -> None:
     """Bring the job table to the schema that this samjobs needs."""
-    with opened(settings_for(db)) as store:
+    settings = settings_for(db)
+    if wait:
+        _await_schema(settings)
+        return
+    with opened(settings) as store:
         with store.read() as conn:
             found = revision(conn)
         bring_up_to_date(store)
@@ -130,3 +143,17 @@ def migrate(db: JobTable = None) -> None:
             print_out(f"{store.name} is at revision {HEAD} already")
         else:
             print_out(f"{store.name} is migrated from revision {found or 'none'} to {HEAD}")
+
+
+def _await_schema(settings: Settings) -> None:
+    """Return when the job table fits, however long that takes; say what is waited for when that changes."""
+    told = ""
+    while True:
+        try:
+            with opened(settings) as store:
+                check_schema(store)
+            return
+        except (DatabaseUnavailable, SchemaMismatch) as error:
+            if told != (told := describe(error)):
+                say(f"waiting: {told}")
+        time.sleep(LOOK_EVERY_S)

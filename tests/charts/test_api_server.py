@@ -143,20 +143,35 @@ def test_the_controller_may_do_this_and_no_more(
     assert found == {said: {in_order(right) for right in rights} for said, rights in may.items()}
 
 
+def test_the_api_may_ask_who_calls_and_what_a_caller_may_do_and_nothing_else(server: Server, helm: Helm) -> None:
+    rendered = helm.template(EXTERNAL)
+    kinds = ("ServiceAccount", "Role", "RoleBinding", "ClusterRole", "ClusterRoleBinding")
+    given = server.here(as_list([one for kind in kinds for one in rendered.of(kind)]))
+    server.run("apply", "--server-side", "-f", "-", given=given)
+    try:
+        found = [rights(server, said, "samjobs-api") for said in ("samjobs-system", "team-a")]
+    finally:
+        server.run("delete", "--ignore-not-found", "-f", "-", given=given)
+    assert (
+        found
+        == [{"tokenreviews.authentication.k8s.io [create]", "subjectaccessreviews.authorization.k8s.io [create]"}] * 2
+    )
+
+
 def in_order(right: str) -> str:
     """A line of the list with its verbs in order: kubectl gives them in that of the bindings."""
     what, _, verbs = right.rpartition("[")
     return f"{what}[{' '.join(sorted(verbs.rstrip(']').split()))}]"
 
 
-def rights(server: Server, said: str) -> set[str]:
-    """What the controller's account may do in a namespace, beyond what every account may."""
+def rights(server: Server, said: str, account: str = "samjobs-controller") -> set[str]:
+    """What an account of the release may do in a namespace, beyond what every account may."""
 
-    def listed(account: str) -> set[str]:
+    def listed(name: str) -> set[str]:
         table = server.run(
             *("auth", "can-i", "--list", "--no-headers", "-n", server.namespaces[said]),
-            f"--as=system:serviceaccount:{server.namespaces['samjobs-system']}:{account}",
+            f"--as=system:serviceaccount:{server.namespaces['samjobs-system']}:{name}",
         )
         return {in_order(" ".join(line.replace("[]", "").split())) for line in table.splitlines()}
 
-    return listed("samjobs-controller") - listed("nobody")
+    return listed(account) - listed("nobody")

@@ -149,7 +149,12 @@ def test_the_whole_cluster_is_watched_by_a_cluster_role(helm: Helm, installation
 
 
 def test_named_namespaces_are_watched_by_a_role_in_each(helm: Helm, installation: Any) -> None:
-    values = {**EXTERNAL, "watchNamespaces": ["team-a", "team-b"], "rbac": {"aggregateClusterRoles": False}}
+    values = {
+        **EXTERNAL,
+        "watchNamespaces": ["team-a", "team-b"],
+        "rbac": {"aggregateClusterRoles": False},
+        "api": {"access": "tokens", "tokensSecret": "api-tokens"},  # the cluster's tokens are known cluster-wide alone
+    }
     rendered = helm.template(values)
     watched = (NAMESPACE, "team-a", "team-b")
     assert installation(values).watch_namespaces == watched
@@ -180,6 +185,10 @@ def test_users_may_make_jobs_and_admins_pools(helm: Helm) -> None:
     assert ("samworkerpools", "create") not in may("edit")
     assert ("samworkerpools", "create") in may("admin")
     assert ("samworkerpools/scale", "patch") in may("admin")
+    # What the API asks for, and kubectl does not know.
+    assert ("samjobs/queue", "get") in may("view")
+    assert ("samjobs/dead", "update") in may("edit") - may("view")
+    assert ("samjobs/dead", "delete") in may("admin") - may("edit")
 
 
 def test_crds_come_with_the_release_and_stay(helm: Helm) -> None:
@@ -269,12 +278,14 @@ def test_a_budget_is_asked_for(helm: Helm) -> None:
     budgets = helm.template(everything()).of("PodDisruptionBudget")
     assert [(one["metadata"]["name"], one["metadata"]["namespace"]) for one in budgets] == [
         ("samjobs-controller", NAMESPACE),
+        ("samjobs-api", NAMESPACE),
         ("samjobs-workers", NAMESPACE),
         ("samjobs-workers", "team-a"),
         ("samjobs-workers", "team-b"),
     ]
     assert budgets[0]["spec"]["maxUnavailable"] == 1
-    assert budgets[1]["spec"]["minAvailable"] == "50%"
+    assert budgets[1]["spec"]["minAvailable"] == 1
+    assert budgets[2]["spec"]["minAvailable"] == "50%"
 
 
 def test_objects_of_the_user_are_templates(helm: Helm) -> None:
@@ -292,3 +303,14 @@ def test_two_releases_in_two_namespaces_share_no_cluster_wide_name(helm: Helm) -
 def test_a_long_release_name_makes_names_that_kubernetes_takes(helm: Helm) -> None:
     for one in helm.template({"embedded": {"enabled": True}}, release="r" * 53).objects:
         assert len(one["metadata"]["name"]) <= 63
+
+
+def test_another_address_in_the_values_rolls_the_workers(installation: Any) -> None:
+    def marked(url: str) -> Any:
+        values = {"database": {"url": url}, "redis": {"url": "redis://redis"}}
+        return installation(values).worker.pod_annotations["samjobs.dev/addresses"]
+
+    assert (
+        marked("postgresql://one/samjobs") == marked("postgresql://one/samjobs") != marked("postgresql://two/samjobs")
+    )
+    assert installation(EXTERNAL).worker.pod_annotations == {}, "of a Secret that exists nothing is known"

@@ -8,6 +8,7 @@ import psycopg
 from samjobs.decisions.scaling import Current, Memory, Scale, Speed
 from samjobs.names import Reason
 from samjobs.store import pools
+from samjobs.store.migrations import HEAD
 from samjobs.store.rows import Pool
 from tests.cli.job_table import JobTable, cells
 from tests.store.builders import ME, job, running
@@ -78,23 +79,39 @@ _TOLD = ("POOL", "REGION", "WORKERS", "READY", "DUE", "HELD", "RUNNING")
 
 
 def test_migrate_says_from_which_revision_to_which(cluster: JobTable, tmp_path: Path) -> None:
-    assert "is at revision 0003 already" in cluster.run("migrate").out
+    assert f"is at revision {HEAD} already" in cluster.run("migrate").out
     said = cluster.run("migrate", "--db", tmp_path / "below" / "new.db")
-    assert said.out == f"{tmp_path / 'below' / 'new.db'} is migrated from revision none to 0003\n"
+    assert said.out == f"{tmp_path / 'below' / 'new.db'} is migrated from revision none to {HEAD}\n"
+
+
+def test_migrate_can_wait_for_who_does_it_and_changes_nothing_itself(postgres_server: str, cluster: JobTable) -> None:
+    cluster.url = without_tables(postgres_server)
+    waiting = cluster.start("migrate", "--wait")
+    assert waiting.stderr is not None
+    told = waiting.stderr.readline()
+    assert told.startswith("samjobs: waiting: ")
+    assert "has schema revision none" in told
+    assert "from revision none" in cluster.run("migrate").out, "the one that waits has changed nothing"
+    out, err = waiting.communicate(timeout=60)
+    assert (waiting.returncode, out, err) == (0, "", "")
 
 
 def test_a_database_that_is_not_migrated_names_the_command_that_does_it(
     postgres_server: str, cluster: JobTable
 ) -> None:
+    cluster.url = without_tables(postgres_server)
+    refused = cluster.run("get", code=3)
+    assert f"has schema revision none, this samjobs needs {HEAD}: migrate it by `samjobs migrate`" in refused.last
+    assert f"from revision none to {HEAD}" in cluster.run("migrate").out
+    assert "no jobs" in cluster.run("get").out
+
+
+def without_tables(postgres_server: str) -> str:
+    """The address of a new database, in which there is nothing."""
     name = f"bare_{uuid4().hex}"
     with psycopg.connect(f"{postgres_server}/postgres", autocommit=True) as admin:
         admin.execute(f"CREATE DATABASE {name}".encode())
-    cluster.url = f"{postgres_server}/{name}"
-
-    refused = cluster.run("get", code=3)
-    assert "has schema revision none, this samjobs needs 0003: migrate it by `samjobs migrate`" in refused.last
-    assert "from revision none to 0003" in cluster.run("migrate").out
-    assert "no jobs" in cluster.run("get").out
+    return f"{postgres_server}/{name}"
 
 
 def test_a_database_that_is_away_is_told_in_one_line_without_its_password(cluster: JobTable) -> None:

@@ -98,7 +98,8 @@ def unpacked(process: str) -> Iterator[tuple[dict[str, Any], Path]]:
 
 
 def _sources(process: str) -> list[Path]:
-    return [_BASE_SCRIPT, *(ROOT / name for name in (*_SHARED, f"Dockerfile.{process}", process))]
+    processes = ("controller", "api") if process == "controller" else (process,)
+    return [_BASE_SCRIPT, *(ROOT / name for name in (*_SHARED, f"Dockerfile.{process}", *processes))]
 
 
 def _pause() -> str:

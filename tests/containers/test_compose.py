@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from samjobs import tokens
 from samjobs.settings import Settings
 from tests.containers import compose
 from tests.containers.compose import ROOT
@@ -16,7 +17,7 @@ SECRETS = [value for name, value in compose.trial().items() if name.endswith("PA
 
 
 def test_it_has_every_part_of_the_system() -> None:
-    assert {"controller", "worker", "migrate", "postgres", "redis", "store", "bucket"} <= set(SERVICES)
+    assert {"controller", "worker", "api", "migrate", "postgres", "redis", "store", "bucket"} <= set(SERVICES)
 
 
 @pytest.mark.parametrize("service", OURS)
@@ -73,10 +74,20 @@ def test_it_may_do_nothing_but_its_work(service: str) -> None:
     assert "user" not in ours, "the image's own user has no rights"
 
 
-def test_only_the_store_can_be_reached_and_from_this_machine_alone() -> None:
+def test_only_the_store_and_the_api_can_be_reached_and_from_this_machine_alone() -> None:
     published = {name: service["ports"] for name, service in SERVICES.items() if "ports" in service}
-    assert set(published) == {"store"}
-    assert all(port.startswith("127.0.0.1:") for port in published["store"])
+    assert set(published) == {"store", "api"}
+    assert all(port.startswith("127.0.0.1:") for ports in published.values() for port in ports)
+
+
+def test_the_token_that_the_trial_names_is_one_of_its_file() -> None:
+    file = ROOT / "examples" / "compose" / "tokens.yaml"
+    (told,) = re.findall(r"the token (\S+),", file.read_text())
+    (entry,) = tokens.read(file)
+    assert entry.token_sha256 == tokens.sha256_of(told)
+    assert "trial-only" in told
+    mounted = f"./{file.relative_to(ROOT)}:{SERVICES['api']['environment']['SAMJOBS_API_TOKENS_FILE']}:ro"
+    assert mounted in SERVICES["api"]["volumes"]
 
 
 def test_redis_drops_nothing() -> None:

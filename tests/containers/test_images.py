@@ -12,6 +12,7 @@ from tests.containers.oci import Image
 pytestmark = [pytest.mark.needs_buildah, pytest.mark.timeout(900)]
 
 WEIGHTS = {".safetensors", ".pt", ".pth", ".ckpt", ".onnx", ".gguf", ".h5"}
+PROCESSES = {"controller": ["controller", "api"], "worker": ["worker"]}
 OURS = ("app", "opt")  # folders of an image that do not come from its base
 # What a process of a container may do, told by itself.
 WITNESS = """
@@ -70,8 +71,9 @@ def test_the_command_is_there_and_of_this_version(image: Image) -> None:
     assert image.run("samjobs", "--version").strip() == samjobs.__version__
 
 
-def test_it_holds_its_own_process_and_not_the_other(image: Image, name: str) -> None:
-    assert image.run("python", "-c", FINDER, "controller", "worker", "samjobs") == f"['{name}', 'samjobs']\n"
+def test_it_holds_its_own_processes_and_not_the_others(image: Image, name: str) -> None:
+    found = image.run("python", "-c", FINDER, "controller", "api", "worker", "samjobs")
+    assert found == f"{[*PROCESSES[name], 'samjobs']}\n"
 
 
 def test_without_the_sam3_extra_there_is_no_torch(image: Image) -> None:
@@ -87,7 +89,7 @@ def test_there_are_no_weights_and_no_photos_in_it(image: Image) -> None:
     found = [path for folder in OURS for path in (image.root / folder).rglob("*") if path.suffix in WEIGHTS]
     assert not found
     assert sorted(path.name for path in (image.root / "app").iterdir()) == sorted(
-        ["LICENSE", "bin", "samjobs", image.config["Entrypoint"][-1]]
+        ["LICENSE", "bin", "samjobs", *PROCESSES[image.config["Entrypoint"][-1]]]
     )
 
 

@@ -1,8 +1,10 @@
 """The services of compose.yaml that are ours, with the words of that file, on real servers: only addresses differ."""
 
+import json
 import socket
+import urllib.request
 from collections.abc import Iterator
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, ExitStack
 from functools import partial
 from typing import Any
 from uuid import uuid4
@@ -56,14 +58,20 @@ class Services:
         self._images, self._addresses = images, addresses
         self._said = compose.filled(compose.load())["services"]
         self._ports = {name: free_port() for name in self._said}
+        self.api_port = free_port()
 
     def started(self, name: str) -> AbstractContextManager[Container]:
         said = self._said[name]
         image = self._images[said["build"]["dockerfile"].removeprefix("Dockerfile.")]
         return image.started(
             *said.get("entrypoint", []),
-            env={**said["environment"], **self._addresses, "SAMJOBS_HEALTH_PORT": self._ports[name]},
-            mounts={ROOT / "examples" / "photos": "/photos"},
+            env={
+                **said["environment"],
+                **self._addresses,
+                "SAMJOBS_HEALTH_PORT": self._ports[name],
+                "SAMJOBS_API_PORT": self.api_port,
+            },
+            mounts={ROOT / source: place for source, place, _ in (one.split(":") for one in said["volumes"])},
         )
 
     def ended(self, name: str) -> str:
@@ -91,14 +99,18 @@ def test_a_job_goes_from_bucket_to_bucket_and_both_processes_end_well_when_told(
     )
     assert "migrated" in services.ended("migrate")
     services.ended("bucket")
-    with services.started("controller") as controller, services.started("worker") as worker:
-        for name, container in (("controller", controller), ("worker", worker)):
+    with ExitStack() as stack:
+        started = {name: stack.enter_context(services.started(name)) for name in ("controller", "worker", "api")}
+        controller, worker = started["controller"], started["worker"]
+        for name, container in started.items():
             until(partial(services.healthy, name, container), f"the {name} is healthy")
         job = (ROOT / "examples" / "compose" / "job.yaml").read_text()
         submitted = controller.execute("samjobs", "submit", "--file", "-", "--wait", stdin=job)
         assert submitted.returncode == 0, f"{submitted.stdout}{submitted.stderr}\n{controller.said}\n{worker.said}"
-        controller.stop()
-        worker.stop()
+        (told,) = listed(services.api_port, "samjobs_trial-only")["items"]
+        assert told["state"] == "succeeded"
+        for container in started.values():
+            container.stop()
     keys = services.environment("worker")
     store = boto3.client(
         "s3",
@@ -110,6 +122,14 @@ def test_a_job_goes_from_bucket_to_bucket_and_both_processes_end_well_when_told(
     written = {entry["Key"] for entry in store.list_objects_v2(Bucket="samjobs", Prefix="masks/")["Contents"]}
     photos = {path.relative_to(ROOT / "examples/photos") for path in (ROOT / "examples/photos").rglob("*.jpg")}
     assert written >= {f"masks/records/{photo}.json" for photo in photos}
+
+
+def listed(port: int, token: str) -> dict[str, Any]:
+    """The API's list of jobs."""
+    asked = urllib.request.Request(f"http://127.0.0.1:{port}/api/v1/jobs", headers={"Authorization": f"Bearer {token}"})
+    with urllib.request.urlopen(asked, timeout=10) as answer:
+        found: dict[str, Any] = json.load(answer)
+        return found
 
 
 @pytest.mark.parametrize("name", ["controller", "worker"])

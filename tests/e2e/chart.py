@@ -1,6 +1,6 @@
 """The chart in a namespace of its own, as an administrator handles it: installed, removed, installed again.
 
-For tests that do to a release what others could not bear; those share the one of `conftest.py`.
+Tests share the one of `conftest.py`, but for those that do to a release what others could not bear.
 """
 
 from collections.abc import Iterator
@@ -12,10 +12,22 @@ import yaml
 
 from tests.cluster.cluster import Cluster
 from tests.e2e import photos
-from tests.e2e.conftest import TIMES
 from tests.e2e.release import NAME, Release
 from tests.system.system import COMMITS
 from tools.chart import CHART
+
+# Short, so that a test waits for a heartbeat or a poll in seconds.
+TIMES = {
+    "SAMJOBS_PROFILE": "dev",
+    "SAMJOBS_POLLER_INTERVAL_SECONDS": 1,
+    "SAMJOBS_STALE_JOB_TIMEOUT_SECONDS": 10,
+    "SAMJOBS_HEARTBEAT_SECONDS": 1,
+    "SAMJOBS_PROGRESS_SECONDS": 0.2,
+    # Each test has a region of its own, and keeps what is in it; what waits for a worker that never comes waits on.
+    "SAMJOBS_FAILOVER_AFTER_SECONDS": 3600,
+    "SAMJOBS_FAILED_JOB_TIMEOUT_SECONDS": 0,
+    "SAMJOBS_ALLOWED_HOSTS": photos.SERVER,
+}
 
 
 @dataclass(frozen=True)
@@ -52,8 +64,7 @@ class Chart:
             "embedded": {"enabled": True, "postgres": {"size": "1Gi"}, "data": {"size": "1Gi"}},
             "watchNamespaces": [self.release.namespace],
             "rbac": {"aggregateClusterRoles": False},
-            # What waits for a worker that never comes waits on.
-            "settings": TIMES | {"SAMJOBS_FAILED_JOB_TIMEOUT_SECONDS": 0},
+            "settings": TIMES,
             **self.more,
         }
 

@@ -125,6 +125,15 @@ key: url
 {{- end -}}
 {{- end -}}
 
+{{/* An annotation that changes with the addresses in the values, and so rolls the workers; none where none is given:
+     what an existing secret holds is not known here. */}}
+{{- define "samjobs.addressesMark" -}}
+{{- $given := printf "%s %s" ((.Values.database | default dict).url | default "") ((.Values.redis | default dict).url | default "") -}}
+{{- if trim $given -}}
+samjobs.dev/addresses: {{ $given | sha256sum }}
+{{- end -}}
+{{- end -}}
+
 {{/* The file that tells the controller about this installation (SAMJOBS_KUBERNETES_CONFIG). */}}
 {{- define "samjobs.installation" -}}
 {{- $worker := .Values.worker | default dict -}}
@@ -149,7 +158,7 @@ worker:
   volumes: {{ concat (include "samjobs.volumes" . | fromYamlArray) ($worker.extraVolumes | default list) | default list | toJson }}
   volumeMounts: {{ concat (include "samjobs.volumeMounts" . | fromYamlArray) ($worker.extraVolumeMounts | default list) | default list | toJson }}
   podLabels: {{ mergeOverwrite (deepCopy (.Values.commonLabels | default dict)) (deepCopy ($worker.podLabels | default dict)) | toJson }}
-  podAnnotations: {{ $worker.podAnnotations | default dict | toJson }}
+  podAnnotations: {{ merge (deepCopy ($worker.podAnnotations | default dict)) (include "samjobs.addressesMark" . | fromYaml) | toJson }}
   podSecurityContext: {{ $worker.podSecurityContext | default dict | toJson }}
   securityContext: {{ $worker.containerSecurityContext | default dict | toJson }}
 defaultPools:

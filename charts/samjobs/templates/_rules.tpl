@@ -26,7 +26,7 @@
 {{- printf "%s-%s" (include "samjobs.namespace" .) (include "samjobs.fullname" .) | trunc 200 -}}
 {{- end -}}
 
-{{/* Who has a role. Takes root, kind and name. */}}
+{{/* Who has a role. Takes root, kind and name; account: whose, in place of the controller's. */}}
 {{- define "samjobs.binding" -}}
 roleRef:
   apiGroup: rbac.authorization.k8s.io
@@ -34,6 +34,6 @@ roleRef:
   name: {{ .name }}
 subjects:
   - kind: ServiceAccount
-    name: {{ include "samjobs.serviceAccount" .root }}
+    name: {{ .account | default (include "samjobs.serviceAccount" .root) }}
     namespace: {{ include "samjobs.namespace" .root }}
 {{- end -}}
