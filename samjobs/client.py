@@ -8,6 +8,8 @@ A job is named by its id, by the first digits of it (at least 4), or by its name
 Every method raises DatabaseUnavailable when the database does not answer, and InvalidInput for a job that there is not.
 """
 
+import copy
+import hashlib
 import time
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -21,12 +23,13 @@ from pydantic import TypeAdapter, ValidationError
 
 from samjobs import places, settings
 from samjobs.decisions import waiting
-from samjobs.errors import InvalidInput, QueueUnavailable, SamjobsError
+from samjobs.errors import DatabaseUnavailable, InvalidInput, KeyReused, QueueUnavailable, SamjobsError
 from samjobs.listing import images_of
 from samjobs.names import DEFAULT_TENANT, Reason
 from samjobs.spec import JobSpec, Name, explain, parse
 from samjobs.states import JOB_TERMINAL, JobState
 from samjobs.storage import Storage
+from samjobs.storage.fence import Fence, fence_for
 from samjobs.store import (
     Connection,
     Store,
@@ -37,6 +40,7 @@ from samjobs.store import (
     jobs,
     now,
     pools,
+    repeats,
     requests,
     shards,
     views,
@@ -58,6 +62,7 @@ from samjobs.store.rows import (
 )
 
 POLL_S = 1.0
+LONGEST_KEY = 255
 MAX_SPEC_BYTES = 1 << 20  # far above what a hundred listed images need
 _NAME: TypeAdapter[str] = TypeAdapter(Name)
 
@@ -86,9 +91,17 @@ class Client(AbstractContextManager["Client"]):
         )
         try:
             check_schema(self.store)
+            # What lies in a SQLite file is worked on by a person with their own rights.
+            self._fence = Fence(private=()) if self.store.is_sqlite else fence_for(self._settings)
         except SamjobsError:
             self.store.close()
             raise
+
+    def acting(self, actor: str) -> "Client":
+        """The same client, whose acts are somebody else's: the connections are shared, and closed once."""
+        other = copy.copy(self)
+        other._actor = actor
+        return other
 
     @property
     def alive_within_s(self) -> float:
@@ -111,6 +124,7 @@ class Client(AbstractContextManager["Client"]):
         name: str | None = None,
         tenant: str = DEFAULT_TENANT,
         uid: UUID | None = None,
+        key: str | None = None,
         within: Connection | None = None,
     ) -> Submitted:
         """Put a job into the table: all of it, or nothing.
@@ -122,15 +136,18 @@ class Client(AbstractContextManager["Client"]):
             spec: see docs/reference/job.md. Paths are absolute: the machine that works has another working folder.
             name: letters, digits, `.`, `_` and `-`; several jobs may have it.
             uid: of an object in front of the job; a second submission with it finds the first.
+            key: of this submission, from 1 to 255 characters: repeated by who got no answer, with the same request, it
+                finds the first, also when that has ended. For the tenant alone, and as long as the job is remembered.
             within: an open SQLAlchemy connection to the same database. The job is then part of the transaction that
                 runs there: it exists when and only when the caller commits.
 
         Raises:
             InvalidInput: the spec, the name or the tenant is wrong; nothing was written.
+            KeyReused: the key was given with another request.
         """
-        wanted = _valid(spec)
         where = self._transaction(within)
         _check_name("tenant", tenant)
+        wanted = _valid(spec, tenant, self._fence)
         if name is not None:
             _check_name("name", name)
         if self.store.is_sqlite and wanted.images.list is None:
@@ -138,11 +155,18 @@ class Client(AbstractContextManager["Client"]):
                 "images: no controller lists a prefix or a manifest into a SQLite file: use"
                 " `samjobs process --no-process`, or set SAMJOBS_DATABASE_URL to the cluster's Postgres"
             )
+        if key is not None and not (1 <= len(key) <= LONGEST_KEY and key.isprintable()):
+            raise InvalidInput(f"key {key[:80]!r} is none: give 1 to {LONGEST_KEY} characters that can be printed")
+        request = None if key is None else (key, _request_hash(wanted, name))
         with Storage() as storage, where as conn:
+            if request is not None and (first := _repeated(conn, tenant, *request)) is not None:
+                return Submitted(first, created=False)
             submitted = jobs.submit(conn, wanted, tenant=tenant, name=name, uid=uid, actor=self._actor)
             if submitted.created and wanted.images.list is not None:
                 jobs.add_images(conn, submitted.job_id, [*images_of(wanted, storage, Counter())])
                 jobs.mark_expanded(conn, submitted.job_id)
+            if request is not None:
+                _remember(conn, tenant, *request, submitted.job_id)
         return submitted
 
     def _transaction(self, within: Connection | None) -> AbstractContextManager[Connection]:
@@ -335,11 +359,11 @@ def opened(url: str, *, pooled: bool) -> Store:
         ) from None
 
 
-def _valid(spec: JobSpec | Mapping[str, Any]) -> JobSpec:
+def _valid(spec: JobSpec | Mapping[str, Any], tenant: str, fence: Fence) -> JobSpec:
     """The spec with its places settled.
 
     Raises:
-        InvalidInput: it is wrong, or too large.
+        InvalidInput: it is wrong, or too large, or one of its places is not the tenant's.
     """
     given = dict(spec) if isinstance(spec, Mapping) else spec
     parsed = given if isinstance(given, JobSpec) else parse(JobSpec, given, "spec")
@@ -348,7 +372,41 @@ def _valid(spec: JobSpec | Mapping[str, Any]) -> JobSpec:
         raise InvalidInput(
             f"spec: {size:,} bytes, more than {MAX_SPEC_BYTES:,}: put the images and their prompts into a manifest"
         )
-    return places.settled(parsed)
+    return places.admitted(parsed, tenant, fence)
+
+
+def _request_hash(spec: JobSpec, name: str | None) -> str:
+    """Equal for requests that ask for the same in every respect."""
+    return hashlib.blake2b(f"{name}\n{spec.model_dump_json()}".encode(), digest_size=20).hexdigest()
+
+
+def _repeated(conn: Connection, tenant: str, key: str, request_hash: str) -> UUID | None:
+    """The job that the same request became before; None: it is the first with this key.
+
+    Raises:
+        KeyReused: the key was given with another request.
+    """
+    first = repeats.find(conn, tenant, key)
+    if first is not None and first.request_hash != request_hash:
+        raise KeyReused(
+            f"key {key!r} was given before, for job {first.job_id}, with another request: repeat that one as it was,"
+            " or take a new key"
+        )
+    return None if first is None else first.job_id
+
+
+def _remember(conn: Connection, tenant: str, key: str, request_hash: str, job_id: UUID) -> None:
+    """Keep what the key was given for.
+
+    Raises:
+        KeyReused: somebody else gives it just now, with another request.
+        DatabaseUnavailable: the same request is being submitted by somebody else: this one is undone, and may be
+            repeated.
+    """
+    if repeats.remember(conn, tenant, key, request_hash, job_id):
+        return
+    if _repeated(conn, tenant, key, request_hash) != job_id:
+        raise DatabaseUnavailable(f"key {key!r} is being used by another submission: repeat this one")
 
 
 def _minute_left(set_to: settings.Settings, tenant: str, rate: int, at: datetime) -> int | None:

@@ -5,6 +5,7 @@ Every edge translates its library's exceptions into these where it calls that li
 `segmentation/engines/`, SQLAlchemy in `store/faults.py`, the Kubernetes client in `controller/kube/api.py`.
 """
 
+import re
 from enum import StrEnum
 
 
@@ -25,6 +26,10 @@ class SamjobsError(Exception):
 
 class InvalidInput(SamjobsError):
     """A spec, a manifest or an option is wrong; the message names the field, the value and the remedy."""
+
+
+class KeyReused(InvalidInput):
+    """The key of a submission was given before, with another request."""
 
 
 class ImageError(SamjobsError):
@@ -121,7 +126,8 @@ def classify(error: BaseException) -> ErrorClass:
 
 
 def describe(error: BaseException, limit: int = 2000) -> str:
-    """One line for people and for the table: never empty, clipped, and free of what a database refuses.
+    """One line for people and for the table: never empty, clipped, free of what a database refuses and of secrets in
+    URLs.
 
     NUL characters and lone surrogates are written as escapes, so that the failure path itself cannot fail.
 
@@ -130,10 +136,28 @@ def describe(error: BaseException, limit: int = 2000) -> str:
     >>> describe(ValueError())
     'ValueError'
     """
-    text = " ".join(storable(str(error)).split()) or type(error).__name__
+    said = storable(str(error))
+    if not isinstance(error, SamjobsError):  # ours were written without secrets
+        said = redact(said)
+    text = " ".join(said.split()) or type(error).__name__
     if not isinstance(error, SamjobsError) and text != type(error).__name__:
         text = f"{type(error).__name__}: {text}"
     return text if len(text) <= limit else text[: limit - 1] + "…"
+
+
+def redact(text: str) -> str:
+    """`text` without the secrets that URLs carry: user and password, signatures, tokens.
+
+    >>> redact("https://me:pw@host/a.jpg?sig=abc&x=1")
+    'https://***@host/a.jpg?sig=***&x=1'
+    """
+    text = re.sub(r"(?<=://)[^/?#\s]*@", "***@", text)
+    return re.sub(
+        r"(?i)\b(sig|signature|x-(?:amz|goog)-(?:signature|credential|security-token)|awsaccesskeyid|token"
+        r"|access_token|password|key|secret|se|sv|skoid)=[^&\s'\"]*",
+        r"\1=***",
+        text,
+    )
 
 
 def storable(text: str) -> str:

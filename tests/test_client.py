@@ -11,7 +11,7 @@ import pytest
 import sqlalchemy as sa
 
 from samjobs.client import MAX_SPEC_BYTES, Client
-from samjobs.errors import DatabaseUnavailable, ErrorClass, InvalidInput, SchemaMismatch
+from samjobs.errors import DatabaseUnavailable, ErrorClass, InvalidInput, KeyReused, SchemaMismatch
 from samjobs.names import Reason
 from samjobs.queue import RedisQueue
 from samjobs.spec import JobSpec
@@ -71,6 +71,35 @@ def test_an_equal_active_job_is_joined_and_gets_no_images_twice(client: Client) 
     assert client.get(first.job_id).images_total == 2
     assert client.submit(spec, tenant="another").created
     assert client.submit(spec | {"dedupe": False}).created
+
+
+def test_a_key_finds_its_first_submission_also_after_the_end(client: Client, store: Store) -> None:
+    spec = asked()
+    first = client.submit(spec, key="mine")
+    run(store, first.job_id)
+    assert client.submit(spec, key="mine") == Submitted(first.job_id, created=False)
+    assert client.submit(spec, key="other").created
+    assert client.submit(spec, key="mine", tenant="team-b").created
+
+
+@pytest.mark.parametrize("changes", [{"name": "other"}, {"spec": asked()}], ids=["name", "spec"])
+def test_a_key_is_not_for_another_request(client: Client, changes: dict[str, Any]) -> None:
+    request: dict[str, Any] = {"spec": asked(), "key": "mine"}
+    client.submit(**request)
+    with pytest.raises(KeyReused, match="another request"):
+        client.submit(**request | changes)
+
+
+@pytest.mark.parametrize("key", ["", "x" * 256, "a\x00b"])
+def test_a_key_that_is_none_is_refused(client: Client, key: str) -> None:
+    with pytest.raises(InvalidInput, match="key"):
+        client.submit(asked(), key=key)
+
+
+def test_one_client_acts_for_others(client: Client) -> None:
+    job_id = client.acting("ada").submit(asked()).job_id
+    client.suspend(job_id)
+    assert [event.actor for event in client.events(job_id)] == ["ada", "me"]
 
 
 def test_a_uid_is_submitted_once_in_whatever_state(client: Client) -> None:

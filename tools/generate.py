@@ -2,9 +2,11 @@
 
 docs/reference/settings.md   samjobs/settings.py
 docs/reference/states.md     samjobs/states.py
+docs/reference/metrics.md    samjobs/metrics.py, samjobs/alerts.py, the rules of the chart
 docs/reference/job.md        samjobs/spec.py
 docs/reference/samjob.md     controller/kube/crd.py
 docs/reference/pool.md       controller/kube/crd.py
+docs/reference/openapi.json  api/
 
 And what `make crds` writes.
 """
@@ -23,11 +25,12 @@ from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 from pydantic_core import PydanticUndefined
 
+from api.app import create_app
 from samjobs import spec, states
 from samjobs.names import JOB_PLURAL, POOL_PLURAL
 from samjobs.segmentation import records
 from samjobs.settings import PROFILES, Settings
-from tools import crds, objects
+from tools import crds, dashboard, objects, observed
 
 ROOT = Path(__file__).resolve().parent.parent
 HEADER = "<!-- Made by `make generate` from {source}: change it there. -->\n\n"
@@ -38,10 +41,13 @@ def pages() -> dict[str, str]:
     return {
         "docs/reference/settings.md": _settings(),
         "docs/reference/states.md": _states(),
+        "docs/reference/metrics.md": HEADER.format(source="samjobs/metrics.py") + observed.page(),
+        dashboard.PATH: dashboard.text(),
         "docs/reference/job.md": _job(),
         "docs/reference/record.md": _record(),
         "docs/reference/samjob.md": HEADER.format(source="controller/kube/crd.py") + objects.page(JOB_PLURAL),
         "docs/reference/pool.md": HEADER.format(source="controller/kube/crd.py") + objects.page(POOL_PLURAL),
+        "docs/reference/openapi.json": json.dumps(create_app(None).openapi(), indent=1, ensure_ascii=False) + "\n",
     }
 
 

@@ -114,3 +114,10 @@ def next_due_at(conn: Connection) -> datetime | None:
     query = sa.select(sa.func.min(deliveries.c.due_at)).where(deliveries.c.due_at.is_not(None))
     earliest: datetime | None = conn.execute(query).scalar_one()
     return earliest
+
+
+def waiting(conn: Connection) -> tuple[int, datetime | None]:
+    """How many are still to be sent, and when the next one comes due (it may be past)."""
+    query = sa.select(sa.func.count(), sa.func.min(deliveries.c.due_at)).where(deliveries.c.due_at.is_not(None))
+    many, earliest = conn.execute(query).one()
+    return many, earliest

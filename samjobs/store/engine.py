@@ -23,7 +23,7 @@ from sqlalchemy import Connection
 from sqlalchemy import exc as sa_errors
 from sqlalchemy.pool import ConnectionPoolEntry
 
-from samjobs.errors import InvalidInput
+from samjobs.errors import InvalidInput, redact
 from samjobs.store.faults import translate
 from samjobs.store.local import refuse_network_file_system, set_up_sqlite
 from samjobs.store.types import db_now
@@ -110,6 +110,8 @@ def connect(url: str, *, pooled: bool = False, connections: int | None = None, a
     """
     try:
         parsed = sa.make_url(url)
+        if "@" in (parsed.host or ""):  # the rest of a password, which the driver would take for a host and repeat
+            raise ValueError("host")
     except (sa_errors.ArgumentError, ValueError):
         # The address may hold a password, so neither it nor the library's message about it is repeated.
         raise InvalidInput(
@@ -155,7 +157,7 @@ def _connect_postgres(url: sa.URL, pooled: bool, connections: int | None, ask_af
     size: dict[str, Any] = {} if connections is None else {"pool_size": connections, "max_overflow": 0}
     engine = sa.create_engine(url, connect_args=arguments, **size)
     _ask_the_idle(engine, ask_after_s)
-    return Store(name=url.render_as_string(hide_password=True), engine=engine, is_sqlite=False, pooled=pooled)
+    return Store(name=redact(url.render_as_string(hide_password=True)), engine=engine, is_sqlite=False, pooled=pooled)
 
 
 def _ask_the_idle(engine: sa.Engine, after_s: float) -> None:

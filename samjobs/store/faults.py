@@ -26,6 +26,7 @@ _SQLITE_UNWRITABLE = {
 }
 _SQLITE_NO_DATABASE = {sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_CORRUPT}
 _SQLITE_NO_TABLE = ("no such table", "no such column")
+_NO_OPTION = "invalid connection option"  # the driver's own words, before it asks anybody
 _POSTGRES_NO_TABLE = {"42P01", "42703"}  # undefined table, undefined column
 
 
@@ -46,6 +47,8 @@ def translate(error: sa_errors.SQLAlchemyError, store: str) -> SamjobsError | No
         return _of_sqlite(cause, store)
     if getattr(cause, "sqlstate", None) in _POSTGRES_NO_TABLE:
         return _no_table(store, cause)
+    if isinstance(error, sa_errors.ProgrammingError) and _NO_OPTION in str(cause):
+        return InvalidInput(f"database {store}: {describe(cause, 200)}: leave it out of the address")
     if isinstance(error, sa_errors.OperationalError | sa_errors.InterfaceError) or error.connection_invalidated:
         return DatabaseUnavailable(f"database {store} is unavailable: {describe(cause, 500)}")
     return None

@@ -11,13 +11,13 @@ from samjobs.store.rows import Event, Image, ImageHistory, Shard
 from samjobs.store.tables import events, images, in_states, jobs, name_hash
 
 # All but the hashes of names, which only this package knows of.
-_COLUMNS = [column for column in images.c if column.name not in ("key_hash", "uri_hash")]
+COLUMNS = [column for column in images.c if column.name not in ("key_hash", "uri_hash")]
 _EVENTS_PER_IMAGE = 100
 
 
 def pending(conn: Connection, shard: Shard) -> list[Image]:
     """The images of a shard that have no outcome yet, in input order."""
-    query = sa.select(*_COLUMNS).where(
+    query = sa.select(*COLUMNS).where(
         images.c.job_id == shard.job_id,
         images.c.index >= shard.first_index,
         images.c.index < shard.first_index + shard.images_total,
@@ -28,7 +28,7 @@ def pending(conn: Connection, shard: Shard) -> list[Image]:
 
 def failed(conn: Connection, job_id: UUID, *, after: int = -1, limit: int = 100) -> list[Image]:
     """A job's failed images in input order, from the one after index `after`."""
-    query = sa.select(*_COLUMNS).where(
+    query = sa.select(*COLUMNS).where(
         images.c.job_id == job_id, in_states(images.c.state, [ImageState.FAILED]), images.c.index > after
     )
     return [as_row(Image, row) for row in conn.execute(query.order_by(images.c.index).limit(limit))]
@@ -36,7 +36,7 @@ def failed(conn: Connection, job_id: UUID, *, after: int = -1, limit: int = 100)
 
 def iterate(conn: Connection, job_id: UUID, *, after_index: int = -1, limit: int = 1000) -> list[Image]:
     """A job's images in input order, from the one after `after_index`; an empty list is the end."""
-    query = sa.select(*_COLUMNS).where(images.c.job_id == job_id, images.c.index > after_index)
+    query = sa.select(*COLUMNS).where(images.c.job_id == job_id, images.c.index > after_index)
     return [as_row(Image, row) for row in conn.execute(query.order_by(images.c.index).limit(limit))]
 
 
@@ -49,7 +49,7 @@ def history(conn: Connection, key_or_uri: str, *, limit: int = 20) -> list[Image
         sa.select(images.c.job_id, images.c.index).where(images.c.uri_hash == digest),
     ).subquery()
     query = (
-        sa.select(*_COLUMNS, jobs.c.name.label("_name"), jobs.c.state.label("_state"), jobs.c.created_at.label("_at"))
+        sa.select(*COLUMNS, jobs.c.name.label("_name"), jobs.c.state.label("_state"), jobs.c.created_at.label("_at"))
         .join(by_name, sa.and_(images.c.job_id == by_name.c.job_id, images.c.index == by_name.c.index))
         .join(jobs, jobs.c.id == images.c.job_id)
         .order_by(jobs.c.created_at.desc())
@@ -60,7 +60,7 @@ def history(conn: Connection, key_or_uri: str, *, limit: int = 20) -> list[Image
 
 def _history_of(conn: Connection, row: sa.Row[*tuple[Any, ...]]) -> ImageHistory:
     values = row._mapping
-    image = Image(**{column.name: values[column] for column in _COLUMNS})
+    image = Image(**{column.name: values[column] for column in COLUMNS})
     told = (
         sa.select(events)
         .where(events.c.job_id == image.job_id, events.c.image_index == image.index)

@@ -113,6 +113,7 @@ jobs = sa.Table(
     ),
 )
 ACTIVE_JOB = in_states(jobs.c.state, JOB_ACTIVE)
+ENDED_JOB = in_states(jobs.c.state, JOB_TERMINAL)
 UNLISTED = sa.and_(ACTIVE_JOB, jobs.c.expanded_at.is_(None))
 OVERDUE = sa.and_(ACTIVE_JOB, jobs.c.deadline_at.is_not(None))
 UNPUBLISHED = sa.and_(in_states(jobs.c.state, JOB_TERMINAL), jobs.c.published_at.is_(None))
@@ -124,6 +125,10 @@ _partial("ix_jobs_unlisted", jobs.c.created_at, where=UNLISTED)
 _partial("ix_jobs_unpublished", jobs.c.finished_at, where=UNPUBLISHED)
 _partial("ix_jobs_deadline", jobs.c.deadline_at, where=OVERDUE)
 _partial("ix_jobs_expiry", jobs.c.expires_at, where=jobs.c.expires_at.is_not(None))
+_partial("ix_jobs_finished_at", jobs.c.finished_at, where=jobs.c.finished_at.is_not(None))
+# Lists page through these from the newest: by state, or by tenant and state. Those that are active have their own.
+_partial("ix_jobs_ended", jobs.c.state, jobs.c.created_at, jobs.c.id, where=ENDED_JOB)
+sa.Index("ix_jobs_tenant", jobs.c.tenant, jobs.c.state, jobs.c.created_at, jobs.c.id)
 sa.Index("ix_jobs_name", jobs.c.name, jobs.c.created_at)
 sa.Index("ix_jobs_created_at", jobs.c.created_at)
 
@@ -178,6 +183,7 @@ _partial("ix_shards_claim_job", shards.c.job_id, *CLAIM_ORDER_IN_JOB, where=CLAI
 _partial("ix_shards_held", shards.c.job_id, shards.c.index, where=sa.and_(QUEUED, shards.c.held))
 for _state in (ShardState.DISPATCHED, ShardState.RUNNING, ShardState.DEAD):
     _partial(f"ix_shards_{_state.value}", shards.c.id, where=in_states(shards.c.state, [_state]))
+_partial("ix_shards_dead_tenant", shards.c.tenant, shards.c.id, where=in_states(shards.c.state, [ShardState.DEAD]))
 _partial("ix_shards_active", shards.c.job_id, where=ACTIVE)
 _partial("ix_shards_at_work", shards.c.dispatched_at, where=AT_WORK)
 
@@ -283,6 +289,19 @@ _partial(
     events.c.image_index,
     where=events.c.image_index.is_not(None),
 )
+
+# What a caller named its submission by, so that a second try finds the first: also one that joined an equal job, and as
+# long as the job is remembered. Gone with the job by itself, since who forgets jobs may be older than this table.
+idempotency_keys = sa.Table(
+    "idempotency_keys",
+    metadata,
+    sa.Column("tenant", SafeText(253), primary_key=True),
+    sa.Column("key", sa.Text, primary_key=True),
+    sa.Column("request_hash", sa.Text, nullable=False),
+    sa.Column("job_id", sa.Uuid, sa.ForeignKey("jobs.id", ondelete="CASCADE"), nullable=False),
+    sa.Column("created_at", UtcDateTime, nullable=False),
+)
+sa.Index("ix_idempotency_keys_job", idempotency_keys.c.job_id)
 
 # Requests by plain SQL: not validated yet, so not jobs yet. A trigger on Postgres wakes the controllers.
 requests = sa.Table(

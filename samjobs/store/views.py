@@ -43,7 +43,7 @@ def queue_status(conn: Connection, *, region: str | None = None) -> QueueStatus:
         for state in (ShardState.DISPATCHED, ShardState.RUNNING, ShardState.DEAD)
     }
     return QueueStatus(
-        jobs=_active_jobs(conn, region),
+        jobs=active_jobs(conn, region),
         shards_due=due,
         shards_waiting=_count(conn, [*claimable, shards.c.available_at > at]),
         shards_held=_count(conn, [QUEUED, shards.c.held, *here]),
@@ -55,7 +55,8 @@ def queue_status(conn: Connection, *, region: str | None = None) -> QueueStatus:
     )
 
 
-def _active_jobs(conn: Connection, region: str | None) -> dict[JobState, int]:
+def active_jobs(conn: Connection, region: str | None = None) -> dict[JobState, int]:
+    """How many jobs there are in each active state, over all or in one region."""
     query = sa.select(jobs.c.state, sa.func.count()).where(in_states(jobs.c.state, JOB_ACTIVE)).group_by(jobs.c.state)
     if region is not None:
         query = query.where(jobs.c.region == region)

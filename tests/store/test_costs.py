@@ -19,7 +19,7 @@ import sqlalchemy as sa
 from samjobs.decisions.dispatch import Limits
 from samjobs.decisions.scaling import Demand
 from samjobs.names import Reason
-from samjobs.states import ImageState, JobState, ShardState
+from samjobs.states import JOB_ACTIVE, ImageState, JobState, ShardState
 from samjobs.store import (
     Connection,
     Store,
@@ -28,10 +28,14 @@ from samjobs.store import (
     images,
     jobs,
     lanes,
+    measures,
     migrate,
     now,
+    pages,
+    repeats,
     requests,
     shards,
+    tenancy,
     views,
 )
 from samjobs.store import scaling as scaling_queries
@@ -48,6 +52,7 @@ from tests.store.builders import ME, claim, job, new_images, only, outcomes, run
 
 FINISHED = 5_000
 LONG_AGO = datetime(2024, 1, 1, tzinfo=UTC)
+LATER = datetime(2200, 1, 1, tzinfo=UTC)
 LIMITS = Limits(region_concurrency=10, dispatch_window=2)
 MOST_PAGES = 60  # of 8 kB, over all statements of a function; the finished rows fill several hundred
 Sent = list[tuple[str, Any]]
@@ -91,7 +96,28 @@ CASES: dict[str, Callable[[Connection, Shard], object]] = {
     "demand of a region with more than is counted": lambda conn, shard: scaling_queries.demand(conn, "default", most=9),
     "speed of a region": lambda conn, shard: scaling_queries.speed(conn, "default"),
     "queue status": lambda conn, shard: views.queue_status(conn),
+    "what the metrics tell": lambda conn, shard: measures.measure(conn, alive_within_s=60, ended_since=now(conn)),
     "active jobs": lambda conn, shard: jobs.list_jobs(conn, active_only=True),
+    "a page of jobs": lambda conn, shard: pages.jobs_page(conn, limit=5),
+    "a later page of jobs": lambda conn, shard: pages.jobs_page(conn, after=(LATER, shard.job_id), limit=5),
+    "a page of a tenant's jobs": lambda conn, shard: pages.jobs_page(conn, tenants={"default"}, limit=5),
+    "a page of jobs by state": lambda conn, shard: pages.jobs_page(conn, states={JobState.FAILED}),
+    "a page of ended jobs": lambda conn, shard: pages.jobs_page(conn, states={JobState.SUCCEEDED}, limit=5),
+    "a page of a tenant's active jobs": lambda conn, shard: pages.jobs_page(
+        conn, tenants={"default"}, states=JOB_ACTIVE
+    ),
+    "a page of a tenant's failed jobs": lambda conn, shard: pages.jobs_page(
+        conn, tenants={"default"}, states={JobState.FAILED}
+    ),
+    "a page of images": lambda conn, shard: pages.images_page(conn, shard.job_id),
+    "a page of pending images": lambda conn, shard: pages.images_page(conn, shard.job_id, state=ImageState.PENDING),
+    "an image": lambda conn, shard: pages.image(conn, shard.job_id, 0),
+    "a page of dead shards": lambda conn, shard: pages.dead_page(conn),
+    "a page of a tenant's dead shards": lambda conn, shard: pages.dead_page(conn, tenants={"lab"}),
+    "what changed of jobs": lambda conn, shard: pages.changes(conn, [shard.job_id]),
+    "a tenant's queue": lambda conn, shard: tenancy.regions(conn, {"default"}),
+    "a tenant's active jobs": lambda conn, shard: tenancy.active_jobs(conn, {"default"}),
+    "a repeated submission": lambda conn, shard: repeats.find(conn, "default", "k"),
     "find by id": lambda conn, shard: jobs.find(conn, shard.job_id.hex[:8]),
 }
 

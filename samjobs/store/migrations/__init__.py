@@ -12,7 +12,7 @@ from samjobs.errors import SchemaMismatch
 from samjobs.store.engine import Connection, Store
 
 # The newest revision under versions/; a test compares the two.
-HEAD = "0003"
+HEAD = "0005"
 _VERSIONS = sa.table("alembic_version", sa.column("version_num"))
 # Any number that no other program on the same database locks by: "samj" in ASCII.
 _ADVISORY_LOCK = 0x73616D6A

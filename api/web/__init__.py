@@ -1,0 +1,1 @@
+"""The web page: plain files, and the one module that serves them."""
