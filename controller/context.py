@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from datetime import datetime
 
 from controller.background import Background
 from controller.lister import Lister
@@ -43,6 +44,7 @@ class Context:
     heads: Heads = field(default_factory=Heads)  # of the dispatch's looks at the table
     more: bool = False  # a step left work that a whole pass should go on with at once
     unsafe_policy: str | None = None  # of Redis' eviction, once it was warned of
+    ended_until: datetime | None = None  # jobs that ended before are counted
 
     @property
     def limits(self) -> Limits:

@@ -15,12 +15,20 @@ from datetime import timedelta
 from uuid import UUID, uuid4
 
 from controller import ACTOR
-from samjobs.errors import AccessDenied, InvalidInput, LeaseLost, ObjectMissing, StorageUnavailable, describe
+from samjobs.errors import (
+    AccessDenied,
+    ImageError,
+    InvalidInput,
+    LeaseLost,
+    ObjectMissing,
+    StorageUnavailable,
+    describe,
+)
 from samjobs.listing import images_of, nothing_found
 from samjobs.names import Reason
 from samjobs.settings import Settings
 from samjobs.states import JOB_ACTIVE
-from samjobs.storage import Storage, access_for
+from samjobs.storage import Storage, access_of_server
 from samjobs.store import Store, jobs, now
 from samjobs.store.rows import Job
 
@@ -49,8 +57,9 @@ class Lister:
     def __init__(self, settings: Settings, store: Store) -> None:
         self.keeper: UUID = uuid4()
         self._store = store
-        self._storage = Storage(access_for(settings))
+        self._storage = Storage(access_of_server(settings))
         self._stale_s = settings.stale_job_timeout_seconds
+        self._most = settings.max_job_images
         self._later: dict[UUID, _Later] = {}
         self._current: UUID | None = None
         self._renewed_at = 0.0
@@ -80,7 +89,7 @@ class Lister:
             self._list(job, stop)
         except StorageUnavailable as error:
             self._try_later(job, error)
-        except (InvalidInput, ObjectMissing, AccessDenied) as error:
+        except (InvalidInput, ObjectMissing, AccessDenied, ImageError) as error:  # ImageError: no regular file
             self._give_up(job, describe(error))
         except LeaseLost:
             self._later.pop(job.id, None)  # another controller lists it
@@ -119,13 +128,17 @@ class Lister:
 
     def _list(self, job: Job, stop: threading.Event) -> None:
         ignored: Counter[str] = Counter()
-        images = iter(images_of(job.spec, self._storage, ignored))
+        images = iter(images_of(job.spec, self._storage.within(job.tenant), ignored))
         count = 0
         while batch := list(itertools.islice(images, BATCH)):
             with self._store.begin() as conn:
                 jobs.add_images(conn, job.id, batch, keeper=self.keeper)
                 standing = jobs.get(conn, job.id)
             count += len(batch)
+            if count > self._most:
+                raise InvalidInput(
+                    f"more than {self._most:,} images: make several jobs, or raise SAMJOBS_MAX_JOB_IMAGES"
+                )
             if stop.is_set() or standing is None or standing.suspend:
                 self._leave(job)
                 return

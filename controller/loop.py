@@ -115,6 +115,7 @@ class Loop:
         ctx.more, self._faulty = False, False
         if self._database_answers() and self._ran_all(steps):
             self._passed = True
+            ctx.metrics.passed()
             # Only now: a step that went well may have asked nobody, and a database that answers may refuse the next.
             ctx.outages.fine(DATABASE)
         for server, was_away in away.items():
@@ -177,7 +178,7 @@ class Loop:
                 self._stop.wait(left_s)
                 continue
             woken = self._listener.wait(left_s)
-            self._ctx.metrics.listener.set(self._listener.connected)
+            self._ctx.metrics.listening(self._listener.connected)
             if woken:
                 return True
         return False

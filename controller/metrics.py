@@ -1,72 +1,168 @@
-"""What the controller counts and measures, for Prometheus. Names are in `samjobs.names`.
+"""What the controller counts and measures, for Prometheus. Names and labels are in `samjobs.metrics`.
 
 Several controllers each tell what they did themselves; the gauges of the queue are the same from each of them, since
-they are read from the table.
+they are read from the table. Who submits a job may name any region, so those without a pool or a worker have a name of
+their own only as far as MOST_REGIONS: no number of jobs makes a scrape longer.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 
-from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
+from samjobs import metrics as table
+from samjobs.alerts import thresholds
+from samjobs.decisions.dispatch import Limits
+from samjobs.metrics import Board, Process, Values
+from samjobs.names import Reason
+from samjobs.settings import Settings
+from samjobs.states import ShardState
+from samjobs.store.measures import NOBODY, Measured
+from samjobs.store.rows import RegionStatus, WorkerState
 
-from samjobs import names
-from samjobs.store.rows import RegionStatus
+MOST_REGIONS = 10  # that are named although nobody works there
 
-_SECONDS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
+# What a step's count means for shards: from where to where they went, and why.
+_MOVES: Mapping[tuple[str, str], Values] = {
+    ("dispatch", "sent"): (ShardState.QUEUED, ShardState.DISPATCHED, Reason.CLAIMED),
+    ("heal", "requeued"): (ShardState.DISPATCHED, ShardState.QUEUED, Reason.MESSAGE_LOST),
+    ("failover", "taken_back"): (ShardState.DISPATCHED, ShardState.QUEUED, Reason.FAILOVER),
+    ("reclaim", "requeued"): (ShardState.RUNNING, ShardState.QUEUED, Reason.WORKER_FAULT),
+    ("reclaim", "dead"): (ShardState.RUNNING, ShardState.DEAD, Reason.FAILURES_EXHAUSTED),
+}
+_NOTHING = RegionStatus("", 0, 0, 0, 0, 0, 0, None)
 
-_STATES = ("due", "waiting", "held", "dispatched", "running", "dead")
+
+@dataclass(frozen=True)
+class PoolSize:
+    """A pool of workers on Kubernetes, as it was just decided on."""
+
+    region: str
+    name: str
+    reason: Reason
+    replicas: Mapping[str, int]  # by kind
 
 
 class Metrics:
-    """The controller's metrics, in a registry of their own."""
+    """The controller's metrics."""
 
-    def __init__(self) -> None:
-        self.registry = CollectorRegistry()
-        self._seconds = Histogram(
-            names.METRIC_STEP_SECONDS, "Time of a step of the pass.", ["step"], buckets=_SECONDS, registry=self.registry
-        )
-        self._actions = self._counter(names.METRIC_ACTIONS, "What the steps did.", "step", "what")
-        self._errors = self._counter(names.METRIC_ERRORS, "Unexpected failures, by step or thread.", "step")
-        self._up = self._gauge(names.METRIC_SERVER_UP, "1 while a server does what it is asked.", "name")
-        self._shards = self._gauge(names.METRIC_SHARDS, "Shards that have not ended well.", "region", "state")
-        self._oldest = self._gauge(
-            names.METRIC_OLDEST_DUE, "For how long the oldest due shard has been due; 0: none is.", "region"
-        )
-        self._regions: set[str] = set()
-        self.listener = Gauge(
-            names.METRIC_LISTENER, "1 while changes wake this controller at once.", registry=self.registry
-        )
-        self.eviction_unsafe = Gauge(
-            names.METRIC_EVICTION_UNSAFE, "1 while a full Redis throws keys away.", registry=self.registry
-        )
+    def __init__(self, settings: Settings | None = None) -> None:
+        """`settings`: tells the alerts' thresholds, and whether anything can be listened to."""
+        self._board = Board(Process.CONTROLLER)
+        self.registry = self._board.registry
+        self._listens = settings is None or not settings.database_pooled
+        if not self._listens:
+            self._board.drop(table.LISTENER)
+        told = thresholds({} if settings is None else settings.alert_thresholds)
+        self._board.replace(table.THRESHOLD, {(alert,): number for alert, number in told.items()})
+
+    # The pass.
 
     def did(self, step: str, seconds: float, counts: Mapping[str, int]) -> None:
         """Note that a step ran, for how long, and what it did."""
-        self._seconds.labels(step).observe(seconds)
+        self._board.observe(table.PASS_SECONDS, seconds, step)
         for what, count in counts.items():
-            self._actions.labels(step, what).inc(count)
+            self._board.inc(table.ACTIONS, count, step, what)
+            if count and (move := _MOVES.get((step, what))) is not None:
+                self._board.inc(table.TRANSITIONS, count, *move)
+
+    def passed(self) -> None:
+        """Note that a pass went through."""
+        self._board.touch(table.LAST_PASS)
 
     def unexpected(self, where: str) -> None:
         """Note a failure that nobody foresaw."""
-        self._errors.labels(where).inc()
+        self._board.inc(table.ERRORS, 1, where)
+
+    def waited(self, seconds: Iterable[float]) -> None:
+        """Note for how long shards were due until they were sent."""
+        for one in seconds:
+            self._board.observe(table.QUEUE_WAIT, max(0.0, one))
+
+    # The servers.
 
     def up(self, server: str, up: bool) -> None:
         """Note whether a server does what it is asked."""
-        self._up.labels(server).set(up)
+        self._board.set(table.SERVER_UP, up, server)
 
-    def queue(self, regions: Sequence[RegionStatus]) -> None:
+    def listening(self, connected: bool) -> None:
+        """Note whether changes wake this controller at once."""
+        if self._listens:
+            self._board.set(table.LISTENER, connected)
+
+    def evicts(self, unsafe: bool) -> None:
+        """Note whether Redis throws keys away when it is full."""
+        self._board.set(table.EVICTION_UNSAFE, unsafe)
+
+    def delivered(self, result: str) -> None:
+        """Note a try to send a webhook: `delivered`, `failed` or `given_up`."""
+        self._board.inc(table.DELIVERIES, 1, result)
+
+    # The table.
+
+    def measured(self, found: Measured, limits: Limits) -> None:
         """Note what is at work and what waits; a region where nothing does is forgotten."""
-        for gone in self._regions - {one.region for one in regions}:
-            self._oldest.remove(gone)
-            for state in _STATES:
-                self._shards.remove(gone, state)
-        self._regions = {one.region for one in regions}
-        for one in regions:
-            for state in _STATES:
-                self._shards.labels(one.region, state).set(getattr(one, f"shards_{state}"))
-            self._oldest.labels(one.region).set(one.oldest_due_age_s or 0)
+        for state, many in found.jobs.items():
+            self._board.set(table.JOBS, many, state.value)
+        for state, many in found.ended.items():
+            self._board.inc(table.JOBS_FINISHED, many, state.value)
+        self._board.set(table.WEBHOOKS_PENDING, found.deliveries)
+        self._board.set(table.WEBHOOKS_OVERDUE, found.overdue_s)
+        self._regions(found, limits)
 
-    def _counter(self, name: str, told: str, *labels: str) -> Counter:
-        return Counter(name, told, labels, registry=self.registry)
+    def _regions(self, found: Measured, limits: Limits) -> None:
+        sums: dict[table.Metric, dict[Values, float]] = {metric: {} for metric in _BY_REGION}
+        waits = {one.region: one for one in found.regions}
+        named = _named(found)
+        for region in sorted(waits.keys() | found.workers.keys() | found.pools):
+            told = region if region in named else table.OTHER_REGIONS
+            for metric, values, number in _of_region(region, waits.get(region, _NOTHING), found, limits):
+                series, key = sums[metric], (told, *values)
+                # The oldest of several is the oldest, and the window of each is its own.
+                combined = max if metric in _LARGEST else _plus
+                series[key] = combined(series.get(key, 0.0), number)
+        for metric, series in sums.items():
+            self._board.replace(metric, series)
 
-    def _gauge(self, name: str, told: str, *labels: str) -> Gauge:
-        return Gauge(name, told, labels, registry=self.registry)
+    # Pools.
+
+    def pools(self, sizes: Iterable[PoolSize]) -> None:
+        """Note what was just decided, of all pools."""
+        replicas: dict[Values, float] = {}
+        held: dict[Values, float] = {}
+        for one in sizes:
+            self._board.inc(table.SCALE_DECISIONS, 1, one.reason.value)
+            held[one.region, one.name] = one.reason is Reason.UNKNOWN_DEMAND
+            replicas |= {(one.region, one.name, kind): number for kind, number in one.replicas.items()}
+        self._board.replace(table.POOL_REPLICAS, replicas)
+        self._board.replace(table.POOL_HELD, held)
+
+
+_LARGEST = (table.OLDEST_DUE, table.STALLED, table.WINDOW)
+_BY_REGION = (*_LARGEST, table.SHARDS, table.WORKERS, table.ENDED_YOUNG, table.JOBS_LATE)
+
+
+def _plus(one: float, other: float) -> float:
+    return one + other
+
+
+def _named(found: Measured) -> set[str]:
+    """The regions that are told by name."""
+    staffed = found.workers.keys() | found.pools
+    others = sorted({one.region for one in found.regions} - staffed)
+    return staffed | set(others[:MOST_REGIONS])
+
+
+def _of_region(
+    region: str, waits: RegionStatus, found: Measured, limits: Limits
+) -> Iterable[tuple[table.Metric, Values, float]]:
+    """What is told of a region: metric, labels but the region, number."""
+    counts = found.workers.get(region, NOBODY)
+    for state in table.SHARD_STATES:
+        yield table.SHARDS, (state,), getattr(waits, f"shards_{state}")
+    yield table.OLDEST_DUE, (), waits.oldest_due_age_s or 0.0
+    yield table.STALLED, (), found.stalled_s.get(region, 0.0)
+    for worker_state in (WorkerState.LOADING, WorkerState.READY, WorkerState.BUSY, WorkerState.DRAINING):
+        yield table.WORKERS, (worker_state.value,), counts.states.get(worker_state, 0)
+    yield table.WORKERS, ("silent",), counts.silent
+    yield table.ENDED_YOUNG, (), counts.ended_young
+    yield table.WINDOW, (), min(limits.region_concurrency, limits.dispatch_window * max(counts.taking, 1))
+    yield table.JOBS_LATE, (), found.late.get(region, 0)

@@ -14,6 +14,7 @@ from datetime import datetime
 
 import fsspec.asyn
 
+from controller.metrics import Metrics
 from controller.webhooks import TIMEOUT_S, Answer, Message, Sender, secrets_of
 from samjobs.decisions.delivery import next_attempt
 from samjobs.errors import InvalidInput, describe
@@ -45,9 +46,10 @@ class _Due:
 class Outbox:
     """The sending thread's duty."""
 
-    def __init__(self, settings: Settings, store: Store) -> None:
+    def __init__(self, settings: Settings, store: Store, metrics: Metrics) -> None:
         self._settings = settings
         self._store = store
+        self._metrics = metrics
 
     def send(self, stop: threading.Event) -> bool:
         """Send what is due, as many as go at once; True when there may be more."""
@@ -90,15 +92,19 @@ class Outbox:
             return Answer(None, describe(error, 500))
 
     def _note(self, delivery: Delivery, answer: Answer) -> None:
-        with self._store.begin() as conn:
-            if answer.error is None and answer.status is not None:
+        if answer.error is None and answer.status is not None:
+            with self._store.begin() as conn:
                 deliveries.delivered(conn, delivery.id, answer.status)
-                return
+            self._metrics.delivered("delivered")
+            return
+        retry_in_s = next_attempt(delivery.attempts, answer.status)
+        with self._store.begin() as conn:
             deliveries.failed(
                 conn,
                 delivery.id,
                 delivery.attempts,
                 status=answer.status,
                 error=answer.error or "",
-                retry_in_s=next_attempt(delivery.attempts, answer.status),
+                retry_in_s=retry_in_s,
             )
+        self._metrics.delivered("given_up" if retry_in_s is None else "failed")

@@ -145,11 +145,11 @@ def _opened(settings: Settings, stack: ExitStack) -> Store:
 
 
 def _context(settings: Settings, store: Store, queue: RedisQueue, stack: ExitStack) -> Context:
-    metrics = Metrics()
+    metrics = Metrics(settings)
     outages = Outages(min(LONGEST_PAUSE_S, settings.poller_interval_seconds))
     lister = Lister(settings, store)
     stack.callback(lister.close)
-    outbox = Outbox(settings, store)
+    outbox = Outbox(settings, store, metrics)
     listing = Background("listing", lister.list_next, rest_s=LISTING_REST_S, outages=outages, metrics=metrics)
     sending = Background("sending", outbox.send, rest_s=SENDING_REST_S, outages=outages, metrics=metrics)
     try:

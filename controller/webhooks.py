@@ -93,6 +93,7 @@ def signed(message: Message, keys: Sequence[bytes], at: datetime) -> tuple[dict[
     content = b".".join((message.id.encode(), timestamp.encode(), body))
     signatures = [base64.b64encode(hmac.digest(key, content, hashlib.sha256)).decode() for key in keys]
     headers = {
+        "Accept-Encoding": "identity",
         "Content-Type": "application/json",
         "User-Agent": "samjobs",
         "webhook-id": message.id,
@@ -126,6 +127,7 @@ class Sender:
                     force_close=True,
                 ),
                 cookie_jar=aiohttp.DummyCookieJar(),
+                auto_decompress=False,  # an answer is cut at KEPT_BYTES of what was sent, not of what it grows to
                 timeout=timeout,
             )
             for named in (False, True)

@@ -157,27 +157,6 @@ def parse_message_id(text: str) -> tuple[UUID, int] | None:
     return None if found is None else (UUID(found[1]), int(found[2]))
 
 
-# Metrics of the controller. Labels have few values: a step, a server, a region, a state; never a job or a tenant.
-METRIC_STEP_SECONDS = "samjobs_controller_pass_seconds"
-METRIC_ACTIONS = "samjobs_controller_actions_total"
-METRIC_ERRORS = "samjobs_controller_errors_total"
-METRIC_LISTENER = "samjobs_controller_listener_connected"
-METRIC_SERVER_UP = "samjobs_dependency_up"
-METRIC_EVICTION_UNSAFE = "samjobs_redis_eviction_unsafe"
-METRIC_SHARDS = "samjobs_shards"
-METRIC_OLDEST_DUE = "samjobs_queue_oldest_due_age_seconds"
-
-# Metrics of a worker. Labels have few values: an outcome, an end, a reason; never a job, a shard or a tenant.
-METRIC_WORKER_IMAGES = "samjobs_worker_images_total"
-METRIC_WORKER_INSTANCES = "samjobs_worker_instances_total"
-METRIC_WORKER_SHARDS = "samjobs_worker_shards_total"
-METRIC_WORKER_BUSY_SECONDS = "samjobs_worker_busy_seconds_total"
-METRIC_WORKER_BUSY = "samjobs_worker_busy"
-METRIC_WORKER_LOAD_SECONDS = "samjobs_worker_model_load_seconds"
-METRIC_WORKER_REJECTED = "samjobs_worker_rejected_messages_total"
-METRIC_WORKER_HEARTBEAT_AGE = "samjobs_worker_heartbeat_age_seconds"
-METRIC_WORKER_GATHERED = "samjobs_worker_gathered_jobs_total"
-
 # Kubernetes. The plural names are those of the CRDs; the field manager owns what the controller writes.
 GROUP = "samjobs.dev"
 VERSION = "v1alpha1"

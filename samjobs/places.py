@@ -1,14 +1,18 @@
 """Which places can a job name at all? Asked before anything is written, and without opening any of them.
 
-A place is where images, prompts or results lie. What is read or written later, and by another machine, is asked there.
+A place is where images, prompts or results lie. What is read or written later, and by another machine, is asked there:
+symlinks too, and whether what a manifest names is the tenant's.
 """
 
+from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
+from samjobs.decisions import places as rules
 from samjobs.errors import InvalidInput
 from samjobs.spec import JobSpec
 from samjobs.storage import redact, to_uri
+from samjobs.storage.fence import Fence
 from samjobs.storage.paths import WEB_SCHEMES, decode_path, encode_path, scheme_of
 
 
@@ -19,15 +23,35 @@ def settled(spec: JobSpec) -> JobSpec:
         InvalidInput: a relative path, an unknown scheme, or an output place where nothing can ever be written; naming
             the field, the value and the remedy.
     """
+    uris = dict(_named(spec))
+    output = uris["output.uri"]
+    refuse_output(output)
+    return spec.model_copy(update={"output": spec.output.model_copy(update={"uri": output})})
+
+
+def admitted(spec: JobSpec, tenant: str, fence: Fence) -> JobSpec:
+    """`settled`, for a job of a tenant that others work on.
+
+    Raises:
+        InvalidInput: as `settled`; or a place is not the tenant's.
+    """
+    found = settled(spec)
+    allowed = rules.allowed(fence.places, tenant)
+    for field, uri in _named(found):
+        if (why := rules.refusal(uri, tenant, allowed, fence.private)) is not None:
+            raise InvalidInput(f"{field}: {redact(uri)} {why}")
+    return found
+
+
+def _named(spec: JobSpec) -> Iterator[tuple[str, str]]:
+    """Each place that the spec names: its field, its stored uri."""
     given = spec.images
     for name in ("prefix", "manifest", "boxes", "points"):
         if (place := getattr(given, name)) is not None:
-            _uri(f"images.{name}", place)
+            yield f"images.{name}", _uri(f"images.{name}", place)
     for index, item in enumerate(given.list or ()):
-        _uri(f"images.list.{index}.image", item.image)
-    output = _uri("output.uri", spec.output.uri)
-    refuse_output(output)
-    return spec.model_copy(update={"output": spec.output.model_copy(update={"uri": output})})
+        yield f"images.list.{index}.image", _uri(f"images.list.{index}.image", item.image)
+    yield "output.uri", _uri("output.uri", spec.output.uri)
 
 
 def _uri(field: str, place: str) -> str:

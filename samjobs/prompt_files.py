@@ -11,12 +11,14 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from samjobs.errors import InvalidInput
+from samjobs import memory
+from samjobs.errors import ImageError, InvalidInput
 from samjobs.inputs import NewImage, json_object
 from samjobs.spec import BoxPrompt, ClickPrompt, Model, Prompts, parse
 from samjobs.storage import Storage, redact, to_uri
 
 MAX_FILE_BYTES = 256 << 20
+_GROWTH = 20  # bytes of memory for one of the file, at most
 _TRUE = frozenset({"1", "true", "yes", "y", "+", ""})
 _FALSE = frozenset({"0", "false", "no", "n", "-"})
 
@@ -140,7 +142,12 @@ def _clicked(rows: Iterable[tuple[str, dict[str, str]]]) -> Iterator[tuple[str, 
 
 
 def _text(path: str, storage: Storage) -> str:
-    raw = storage.read(to_uri(path), MAX_FILE_BYTES)
+    room = memory.room()
+    limit = MAX_FILE_BYTES if room is None else min(MAX_FILE_BYTES, room // _GROWTH)
+    try:
+        raw = storage.read(to_uri(path), limit)
+    except ImageError as error:  # larger, or no regular file
+        raise InvalidInput(f"{error}: give a manifest, which is read line by line") from None
     try:
         return raw.decode("utf-8-sig")
     except UnicodeDecodeError as error:

@@ -135,6 +135,9 @@ class Settings(BaseSettings):
     )
     batch: PositiveInt | None = Field(None, description="Images per forward pass; left out: the engine's choice.")
 
+    max_job_images: PositiveInt = Field(
+        2_000_000, description="Images of a job that a controller lists; of a manifest each takes 150 bytes there."
+    )
     max_image_bytes: PositiveInt = Field(512 * MEBI, description="Largest file taken for an image.")
     max_image_pixels: PositiveInt = Field(400_000_000, description="Largest image, width × height.")
     memory_bytes: PositiveInt = Field(1024 * MEBI, description="What images in the pipeline may take together.")

@@ -28,7 +28,7 @@ from pydantic import (
 )
 from pydantic.alias_generators import to_camel
 
-from samjobs.errors import InvalidInput
+from samjobs.errors import InvalidInput, redact
 from samjobs.names import DEFAULT_REGION
 
 
@@ -71,7 +71,13 @@ LONGEST_S = 315_360_000  # ten years
 class Model(BaseModel):
     """Base: immutable, camelCase aliases, no unknown fields."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", alias_generator=to_camel, populate_by_name=True)
+    model_config = ConfigDict(
+        frozen=True,
+        extra="forbid",
+        alias_generator=to_camel,
+        populate_by_name=True,
+        hide_input_in_errors=True,  # in a traceback it may be a secret; `explain` shows what can be shown
+    )
 
 
 AnyModel = TypeVar("AnyModel", bound=Model)
@@ -415,6 +421,9 @@ def parse(model: type[AnyModel], data: Any, where: str) -> AnyModel:
         raise InvalidInput(explain(error, where)) from None
 
 
+_SECRET = re.compile("token|secret|password", re.IGNORECASE)  # in the name of a field
+
+
 def explain(error: ValidationError, where: str) -> str:
     """Pydantic's errors as one line per problem, each naming field, fault and value. A URL is left out: it may hold a
     secret."""
@@ -422,14 +431,14 @@ def explain(error: ValidationError, where: str) -> str:
     for item in error.errors():
         field = ".".join(str(part) for part in item["loc"]) or "the whole"
         message = item["msg"].removeprefix("Value error, ")
-        hidden = item["type"] in {"missing", "value_error"} or item["type"].startswith("url_")
+        hidden = item["type"] in {"missing", "value_error"} or item["type"].startswith("url_") or _SECRET.search(field)
         value = "" if hidden else f" (got {_clip(item['input'])})"
         lines.append(f"{where}: {field}: {message}{value}")
     return "\n".join(lines)
 
 
 def _clip(value: Any) -> str:
-    text = repr(value)
+    text = redact(repr(value))
     return text if len(text) <= 80 else text[:79] + "…"
 
 

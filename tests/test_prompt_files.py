@@ -152,3 +152,10 @@ class TestPair:
     def test_two_entries_for_one_image_are_refused(self) -> None:
         with pytest.raises(InvalidInput, match="named twice"):
             pair(self.images, {"a/2.jpg": self.prompts, "/photos/a/2.jpg": self.prompts})
+
+
+def test_a_file_that_memory_would_not_hold_is_refused_unread(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("samjobs.memory.room", lambda: 20 * 100)
+    assert list(read_boxes(write(tmp_path, "image,x0,y0,x1,y1\na.jpg,0,0,1,1\n"), Storage())) == ["a.jpg"]
+    with pytest.raises(InvalidInput, match=r"over the limit of 100 bytes.*give a manifest"):
+        read_boxes(write(tmp_path, "image,x0,y0,x1,y1\n" + "a.jpg,0,0,1,1\n" * 10), Storage())

@@ -75,3 +75,17 @@ def test_secrets_and_addresses_are_not_in_a_settings_text() -> None:
     )
     assert "hush" not in repr(loaded)
     assert "hush" not in str(loaded)
+
+
+def test_thresholds_of_alerts_are_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SAMJOBS_ALERT_THRESHOLDS", "SamJobsQueueDeep=500, SamJobsWaitLong=60")
+    assert settings.load().alert_thresholds == {"SamJobsQueueDeep": 500, "SamJobsWaitLong": 60}
+
+
+@pytest.mark.parametrize(
+    "value", ["SamJobsQueueDepp=5", "SamJobsQueueDeep", "SamJobsQueueDeep=many", "SamJobsQueueDeep=-1"]
+)
+def test_a_threshold_that_is_none_is_named(value: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SAMJOBS_ALERT_THRESHOLDS", value)
+    with pytest.raises(InvalidInput, match=r"SAMJOBS_ALERT_THRESHOLDS: .*SamJobsQueue.*give"):
+        settings.load()

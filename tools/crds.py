@@ -6,7 +6,7 @@ The chart's copies are templates, since Helm never upgrades what lies in a chart
 from pathlib import Path
 from typing import Any
 
-import yaml  # type: ignore[import-untyped]
+import yaml
 
 from controller.kube.crd import crds
 
@@ -43,7 +43,7 @@ def _yaml(value: dict[str, Any]) -> str:
     return text
 
 
-class _Plain(yaml.SafeDumper):  # type: ignore[misc]
+class _Plain(yaml.SafeDumper):
     """Without anchors: the same part twice is written twice. With quotes about what Go's reader takes for true."""
 
     def ignore_aliases(self, data: Any) -> bool:

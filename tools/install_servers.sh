@@ -9,13 +9,14 @@ missing=()
 have_postgres || missing+=(postgresql)
 have redis-server || missing+=(redis-server)
 have pgbouncer || missing+=(pgbouncer)
-have promtool || missing+=(prometheus)    # its tool alone is used, on the chart's alerts
-builders=()    # of container images, and what runs them
+have promtool || missing+=(prometheus)    # judges the chart's alerts, and watches the running system in a test
+builders=()    # of container images, and what runs them: programs without a service
 for program in buildah debootstrap runc; do have "$program" || builders+=("$program"); done
 # Of a Kubernetes node, which runs as root where there is no other cluster.
 for program in containerd conntrack iptables; do have "$program" || builders+=("$program"); done
 have ip || builders+=(iproute2)
 [ -e /usr/lib/cni/bridge ] || builders+=(containernetworking-plugins)
+have chromium || builders+=(chromium fonts-dejavu-core)    # opens the web page
 [ ${#missing[@]} = 0 ] && [ ${#builders[@]} = 0 ] && exit 0
 if [ "$(id -u)" != 0 ] || ! command -v apt-get >/dev/null; then
   packages="${missing[*]} ${builders[*]}"

@@ -34,7 +34,7 @@ from samjobs.health import HealthPort
 from samjobs.names import WEIGHTLESS_EXIT
 from samjobs.queue import RedisQueue
 from samjobs.settings import Settings, load
-from samjobs.storage import Storage, access_for
+from samjobs.storage import Storage, access_of_server
 from samjobs.store import Store, check_schema, connect
 from worker.drain import Drain
 from worker.gather import Gatherer
@@ -90,8 +90,9 @@ def _remedy(error: SamjobsError) -> str:
 
 def _work(settings: Settings, drain: Drain) -> None:
     loop_class = worker_class(settings.worker_class)
+    access = access_of_server(settings)
     incarnation = uuid4()
-    metrics = Metrics()
+    metrics = Metrics(settings)
     with ExitStack() as stack:
         store = _opened(stack, settings, CONNECTIONS)
         reserved = _opened(stack, settings, RESERVED_CONNECTIONS)
@@ -117,7 +118,7 @@ def _work(settings: Settings, drain: Drain) -> None:
         info = resident.load().info
         memory.settle()
         drain.begin()
-        storage = stack.enter_context(Storage(access_for(settings)))
+        storage = stack.enter_context(Storage(access))
 
         def tell_stall(why: str) -> None:
             presence.stall = why
@@ -130,6 +131,7 @@ def _work(settings: Settings, drain: Drain) -> None:
             beats=reserved,
             tell_stall=tell_stall,
             critical_pause_s=settings.critical_pause_seconds,
+            tell_commit=metrics.committed,
         )
         gatherer = stack.enter_context(Gatherer(host, metrics))
         runner = Runner(host, resident, drain, presence, gatherer, metrics)

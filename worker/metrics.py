@@ -1,16 +1,18 @@
-"""What a worker counts and measures, for Prometheus. Names are in `samjobs.names`.
+"""What a worker counts and measures, for Prometheus. Names and labels are in `samjobs.metrics`.
 
-One process, one registry of its own; with the process its gauges disappear. No label names a job or a shard.
+One process, one registry of its own; with the process its gauges disappear. No label names a job or a shard. Nothing
+here is done between the pop of a message and the start of its shard.
 """
 
 from collections.abc import Callable
 
-from prometheus_client import CollectorRegistry, Counter, Gauge
-
-from samjobs import names
-from samjobs.execution.shard import End
+from samjobs import metrics as table
+from samjobs.metrics import Board, Process
+from samjobs.segmentation.engines.base import EngineInfo
+from samjobs.segmentation.engines.device_memory import SHRINKS, gpu_bytes
 from samjobs.segmentation.work import Outcome
-from samjobs.states import ImageState
+from samjobs.settings import Settings
+from samjobs.store.rows import Shard
 
 # Ends of a message beside those of a run: never begun; given back because nothing can be written; this process broke.
 STALE, CRITICAL, BROKEN = "stale", "critical", "broken"
@@ -19,47 +21,57 @@ STALE, CRITICAL, BROKEN = "stale", "critical", "broken"
 class Metrics:
     """The worker's metrics."""
 
-    def __init__(self) -> None:
-        self.registry = CollectorRegistry()
-        self._images = self._counter(names.METRIC_WORKER_IMAGES, "Images committed, by outcome.", "outcome")
-        self._instances = self._counter(names.METRIC_WORKER_INSTANCES, "Masks in the images committed.")
-        self._shards = self._counter(names.METRIC_WORKER_SHARDS, "Messages of shards, by what came of them.", "end")
-        self._busy_seconds = self._counter(names.METRIC_WORKER_BUSY_SECONDS, "Seconds spent on shards.")
-        self._rejected = self._counter(names.METRIC_WORKER_REJECTED, "Messages that are no shard's id.", "reason")
-        self._gathered = self._counter(names.METRIC_WORKER_GATHERED, "Jobs whose results were gathered.", "result")
-        self.busy = Gauge(names.METRIC_WORKER_BUSY, "1 while a shard is in hand.", registry=self.registry)
-        self.load_seconds = Gauge(
-            names.METRIC_WORKER_LOAD_SECONDS, "Time of the last load of a model.", registry=self.registry
+    def __init__(self, settings: Settings | None = None) -> None:
+        """`settings`: whose region and pool the worker is of."""
+        settings = settings or Settings()
+        self._board = Board(Process.WORKER, region=settings.region, pool=settings.pool)
+        self.registry = self._board.registry
+        self._board.watch(table.WORKER_SHRINKS, lambda: SHRINKS.count)
+        self._board.watch(
+            table.WORKER_GPU_MEMORY, lambda: {(kind,): float(taken) for kind, taken in gpu_bytes().items()}
         )
-        for state in (ImageState.DONE, ImageState.FAILED, ImageState.SKIPPED):
-            self._images.labels(state.value)
-        for end in (*(end.value for end in End), STALE, CRITICAL, BROKEN):
-            self._shards.labels(end)
-        for result in ("done", "failed"):
-            self._gathered.labels(result)
 
     def watch_heartbeat(self, age_s: Callable[[], float]) -> None:
         """Take the age of the last heartbeat that the database heard from `age_s`."""
-        gauge = Gauge(names.METRIC_WORKER_HEARTBEAT_AGE, "Age of the last heartbeat.", registry=self.registry)
-        gauge.set_function(age_s)
+        self._board.watch(table.WORKER_HEARTBEAT_AGE, age_s)
+
+    def loaded(self, info: EngineInfo, seconds: float) -> None:
+        """Note that an engine was loaded, and how long that took."""
+        self._board.replace(table.WORKER_ENGINE, {(info.name, info.device): 1})
+        self._board.set(table.WORKER_LOAD_SECONDS, seconds)
+
+    def begun(self) -> None:
+        """Note that a shard is in hand."""
+        self._board.set(table.WORKER_BUSY, 1)
 
     def image(self, outcome: Outcome) -> None:
         """Note an image that was committed."""
-        self._images.labels(outcome.state.value).inc()
-        self._instances.inc(outcome.instances or 0)
+        self._board.inc(table.WORKER_IMAGES, 1, outcome.state.value)
+        self._board.inc(table.WORKER_INSTANCES, outcome.instances or 0)
+        self._board.touch(table.WORKER_PROGRESS)
+        for stage, seconds in outcome.seconds.items():
+            self._board.inc(table.WORKER_STAGE_SECONDS, seconds, stage)
 
-    def shard(self, end: str, seconds: float = 0.0) -> None:
-        """Note what came of a message, and how long it took."""
-        self._shards.labels(end).inc()
-        self._busy_seconds.inc(seconds)
+    def committed(self, seconds: float) -> None:
+        """Note a write of progress, and how long it took."""
+        self._board.inc(table.WORKER_STAGE_SECONDS, seconds, "commit")
+
+    def ended(self, shard: Shard, end: str, seconds: float) -> None:
+        """Note that the shard in hand ended, how, and how long it took; and for how long it had waited before."""
+        self._board.set(table.WORKER_BUSY, 0)
+        self._board.inc(table.WORKER_SHARDS, 1, end)
+        self._board.inc(table.WORKER_BUSY_SECONDS, seconds)
+        if shard.started_at is not None:
+            self._board.observe(table.WORKER_PICKUP, max(0.0, (shard.started_at - shard.available_at).total_seconds()))
+
+    def stale(self) -> None:
+        """Note a message of a shard that is not to be begun any more."""
+        self._board.inc(table.WORKER_SHARDS, 1, STALE)
 
     def rejected(self, reason: str) -> None:
         """Note a message that is not ours."""
-        self._rejected.labels(reason).inc()
+        self._board.inc(table.WORKER_REJECTED, 1, reason)
 
     def gathered(self, done: bool) -> None:
         """Note that a job's results were gathered, or could not be."""
-        self._gathered.labels("done" if done else "failed").inc()
-
-    def _counter(self, name: str, told: str, *labels: str) -> Counter:
-        return Counter(name.removesuffix("_total"), told, labels, registry=self.registry)
+        self._board.inc(table.WORKER_GATHERED, 1, "done" if done else "failed")

@@ -83,7 +83,7 @@ class Resident:
         loaded, engine = self._engines.loaded, self._engines.get(wanted)
         if wanted != loaded:
             seconds = time.monotonic() - began
-            self._metrics.load_seconds.set(seconds)
+            self._metrics.loaded(engine.info, seconds)
             log.info("engine %s loaded and warmed up in %.1f s on %s", wanted, seconds, engine.info.device)
         return engine
 

@@ -22,7 +22,7 @@ from samjobs.store import Connection, jobs, shards
 from samjobs.store.rows import Job, Shard, WorkerState
 from worker.drain import Drain
 from worker.gather import Gatherer
-from worker.metrics import BROKEN, CRITICAL, STALE, Metrics
+from worker.metrics import BROKEN, CRITICAL, Metrics
 from worker.outage import Outage
 from worker.pace import Pace
 from worker.presence import Presence
@@ -52,19 +52,18 @@ class Runner:
         """
         begun = self._ask(lambda: self._begin(shard_id, attempt))
         if begun is None:
-            self._metrics.shard(STALE)
+            self._metrics.stale()
             return
         job, shard = begun
         self._presence.tell(WorkerState.BUSY, shard.id)
-        self._metrics.busy.set(1)
+        self._metrics.begun()
         began = time.monotonic()
         end = BROKEN
         try:
             end = self._run(job, shard)
         finally:
             seconds = time.monotonic() - began
-            self._metrics.shard(end, seconds)
-            self._metrics.busy.set(0)
+            self._metrics.ended(shard, end, seconds)
             if (image_s := self._pace.shard(seconds)) is not None:
                 self._presence.measured(image_s)
             log.info("shard %s attempt %d of job %s: %s in %.1f s", shard.id, attempt, job.id, end, seconds)

@@ -39,6 +39,7 @@ from samjobs.errors import (
 )
 from samjobs.names import JOB_PLURAL
 from samjobs.settings import Settings
+from samjobs.storage.fence import fence_for
 from samjobs.store import Store
 
 log = logging.getLogger("controller")
@@ -70,11 +71,11 @@ class Front:
         self._stop = threading.Event()
         self._kube = Kube(installation, self._stop)
         events = Events(self._kube)
-        self._wakes, objects = Wakes(), Objects()
+        self._wakes, objects = Wakes(), Objects(fence_for(settings))
         self.watch = Watch(installation.watch_namespaces, self._wakes, self.changed)
         self._defaults = Defaults(self._kube, installation)
         self._intake = Intake(self._kube, store, objects, metrics, installation.watch_namespaces, self._breathe)
-        self._pools = Pools(self._kube, store, installation, settings, events)
+        self._pools = Pools(self._kube, store, installation, settings, events, metrics)
         alive_within_s = settings.stale_job_timeout_seconds
         self._project = Project(
             self._kube, store, objects, events, metrics, alive_within_s=alive_within_s, beat=self._beat

@@ -17,7 +17,7 @@ from uuid import UUID
 
 from controller import ACTOR
 from controller.kube.api import Kube
-from controller.kube.objects import Known, Objects, judge, refuse
+from controller.kube.objects import Known, Objects, refuse
 from controller.kube.wakes import Woken
 from controller.metrics import Metrics
 from samjobs.decisions.intake import Action, Do, ObjectView, RowView, Wish, decide
@@ -151,7 +151,7 @@ class Intake:
             for action in decide(ObjectView(known.wish, known.fault, deleting), _view(row), at):
                 if action.do is not Do.SUBMIT:
                     self._try(action, _Subject(known, row, None))
-                elif (spec := spec or judge(known, obj)) is not None:
+                elif (spec := spec or self._objects.judge(known, obj)) is not None:
                     new.append((action, _Subject(known, None, spec)))
             if len(new) >= NEW_AT_ONCE:
                 self._submit_all(new)

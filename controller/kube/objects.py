@@ -17,6 +17,7 @@ from samjobs.decisions.intake import Wish
 from samjobs.errors import InvalidInput
 from samjobs.names import API_VERSION, JOB_KIND
 from samjobs.spec import JobSpec, parse
+from samjobs.storage.fence import Fence
 
 LONGEST_FAULT = 2000  # characters
 
@@ -47,7 +48,8 @@ class Known:
 class Objects:
     """All SamJobs that are there, as far as this process knows. Of one thread."""
 
-    def __init__(self) -> None:
+    def __init__(self, fence: Fence | None = None) -> None:
+        self.fence = fence or Fence()
         self._known: dict[UUID, Known] = {}
         self.due: set[UUID] = set()  # whose status may no longer be right
 
@@ -75,7 +77,7 @@ class Objects:
                 fresh.conditions = _conditions(standing)
             else:
                 fresh.conditions, fresh.status, fresh.written_at = known.conditions, known.status, known.written_at
-            known, spec = fresh, judge(fresh, obj)
+            known, spec = fresh, self.judge(fresh, obj)
             self._known[uid] = known
             self.due.add(uid)
         if (digest := digest_of(standing)) != known.status:
@@ -83,24 +85,24 @@ class Objects:
             self.due.add(uid)
         return known, spec
 
+    def judge(self, known: Known, obj: Mapping[str, Any]) -> JobSpec | None:
+        """The object's spec, and its wish noted; None, and its fault noted, when no job can come of it."""
+        try:
+            # Each object is a job of its own, whatever else asks for the same.
+            parsed = parse(JobSpec, {**(obj.get("spec") or {}), "dedupe": False}, "spec")
+            spec = places.admitted(parsed, known.namespace, self.fence)
+        except InvalidInput as error:
+            refuse(known, str(error))
+            return None
+        known.wish = Wish(spec.suspend, spec.priority, spec.ttl_seconds_after_finished)
+        known.fault = None
+        return spec
+
     def forget(self, uids: Iterable[UUID]) -> None:
         """These are no longer there."""
         for uid in list(uids):
             self._known.pop(uid, None)
             self.due.discard(uid)
-
-
-def judge(known: Known, obj: Mapping[str, Any]) -> JobSpec | None:
-    """The object's spec, and its wish noted; None, and its fault noted, when no job can come of it."""
-    try:
-        # Each object is a job of its own, whatever else asks for the same.
-        spec = places.settled(parse(JobSpec, {**(obj.get("spec") or {}), "dedupe": False}, "spec"))
-    except InvalidInput as error:
-        refuse(known, str(error))
-        return None
-    known.wish = Wish(spec.suspend, spec.priority, spec.ttl_seconds_after_finished)
-    known.fault = None
-    return spec
 
 
 def refuse(known: Known, fault: str) -> None:

@@ -21,6 +21,7 @@ from controller.kube.installation import Installation
 from controller.kube.poolfacts import Facts, Table
 from controller.kube.poolview import Live, PoolObject, live, pods_of
 from controller.kube.rollout import Rollout
+from controller.metrics import Metrics, PoolSize
 from samjobs.decisions import poolstatus, scaling
 from samjobs.decisions.poolstatus import Pod
 from samjobs.errors import AccessDenied, InvalidInput, describe
@@ -51,9 +52,17 @@ class Pools:
     """The rounds of one controller. For one thread."""
 
     def __init__(
-        self, kube: Kube, store: Store, installation: Installation, settings: Settings, events: Events
+        self,
+        kube: Kube,
+        store: Store,
+        installation: Installation,
+        settings: Settings,
+        events: Events,
+        metrics: Metrics,
     ) -> None:
         self._kube, self._events, self._worker = kube, events, installation.worker
+        self._metrics = metrics
+        self._sizes: list[PoolSize] = []  # of this round
         self._watched = frozenset(installation.watch_namespaces)
         self._table = Table(store, settings)
         self._rollout = Rollout(kube, events)
@@ -72,6 +81,7 @@ class Pools:
         owners: dict[str, PoolObject] = {}
         specs = [(pool, *_judged(pool, owners)) for pool in pools]
         facts = self._table.look(owners)
+        self._sizes = []
         for pool, spec, refusal in specs:
             if stop.is_set():
                 return
@@ -80,6 +90,7 @@ class Pools:
                 self._see_to(self._gather(pool, standing, facts), spec, refusal, facts)
             except (AccessDenied, InvalidInput) as error:
                 self._say(pool, describe(error))
+        self._metrics.pools(self._sizes)
         there = {pool.key for pool in listed}
         self._rollout.forget(there)
         self._table.forget(there, self._watched)
@@ -119,6 +130,9 @@ class Pools:
         scale = scaling.desired(demand, spec.scaling, spec.replicas, current, speed, memory, facts.at)
         about = {"region": spec.region, "engine": spec.engine}
         self._table.keep(Pool.of(*pool.key, **about, current=current, speed=speed, scale=scale))
+        sizes = {"desired": scale.replicas, "current": len(there), "ready": current.ready, "busy": current.busy}
+        limits = {"minimum": spec.scaling.min_replicas, "maximum": spec.scaling.max_replicas}
+        self._sizes.append(PoolSize(spec.region, pool.name, scale.reason, sizes | limits))
         if scale.replicas != replicas:
             log.info("pool=%s/%s replicas=%d reason=%s %s", *pool.key, scale.replicas, scale.reason, scale.message)
             self._events.tell(pool.obj, "Normal", scale.reason, scale.message)

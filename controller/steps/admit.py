@@ -14,6 +14,7 @@ from samjobs.errors import DatabaseUnavailable, InvalidInput, SamjobsError, desc
 from samjobs.listing import images_of
 from samjobs.spec import JobSpec, parse
 from samjobs.storage import Storage
+from samjobs.storage.fence import Fence, fence_for
 from samjobs.store import Connection, jobs, requests
 from samjobs.store.rows import Request
 
@@ -37,7 +38,7 @@ def _answer_next(ctx: Context) -> str | None:
     try:
         with ctx.store.begin() as conn:
             for request in requests.pending(conn, limit=1):
-                _admit(conn, request)
+                _admit(conn, request, fence_for(ctx.settings))
         return None if request is None else "admitted"
     except DatabaseUnavailable:
         raise
@@ -53,8 +54,8 @@ def _answer_next(ctx: Context) -> str | None:
     return "refused"
 
 
-def _admit(conn: Connection, request: Request) -> None:
-    spec = places.settled(parse(JobSpec, request.spec, "spec"))
+def _admit(conn: Connection, request: Request, fence: Fence) -> None:
+    spec = places.admitted(parse(JobSpec, request.spec, "spec"), request.tenant, fence)
     submitted = requests.admit(conn, request, spec, actor=ACTOR)
     if submitted.created and spec.images.list is not None:
         with Storage() as storage:

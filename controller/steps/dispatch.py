@@ -31,6 +31,8 @@ def run(ctx: Context) -> Counts:
         if claimed:
             ctx.queue.push([(shard.queue or "", message_id(shard.id, shard.attempt)) for shard in claimed])
             counts["sent"] += len(claimed)
+            # Only now: whoever takes them need not wait for it.
+            ctx.metrics.waited(_waited_s(shard) for shard in claimed)
         if len(claimed) == sum(grant.count for grant in planned.grants):
             break
     counts.update(f"refused_{refusal.reason.value}" for refusal in planned.refusals)
@@ -47,13 +49,20 @@ def _claim(ctx: Context) -> tuple[Plan, list[Shard]]:
             view = replace(view, minute_left=ctx.queue.minute_left(view.tenants, rate, minute))
         planned = plan(view)
         claimed: list[Shard] = []
-        for grant in planned.grants:
+        for left, grant in zip(reversed(range(len(planned.grants))), planned.grants, strict=True):
             where = queues(_standing(ctx, view, grant.lane.region))
-            claimed += shards.claim_lane(conn, grant.lane, limit=grant.count, at=view.at, queues=where, actor=ACTOR)
+            last = left == 0 and rate is None
+            claimed += shards.claim_lane(
+                conn, grant.lane, limit=grant.count, at=view.at, queues=where, actor=ACTOR, last=last
+            )
         if rate is not None and claimed:
             # Before the commit, which lets the next controller look: it is to see what is left.
             ctx.queue.spend(Counter(shard.tenant for shard in claimed), minute)
     return planned, claimed
+
+
+def _waited_s(shard: Shard) -> float:
+    return 0.0 if shard.dispatched_at is None else (shard.dispatched_at - shard.available_at).total_seconds()
 
 
 def route_of(ctx: Context, view: View, shard: Shard) -> Route:

@@ -49,7 +49,7 @@ def _watch_eviction(ctx: Context) -> None:
             policy,
         )
     ctx.unsafe_policy = policy
-    ctx.metrics.eviction_unsafe.set(policy is not None)
+    ctx.metrics.evicts(policy is not None)
 
 
 def _sent(ctx: Context) -> Iterator[Shard]:

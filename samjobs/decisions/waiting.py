@@ -4,9 +4,10 @@ One line that is a full answer at 3 a.m.: the first rule of `RULES` that has som
 only a person can change to what time changes by itself, so that the answer names what has to happen first.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
+from types import MappingProxyType
 
 from samjobs.decisions.dispatch import Limits, Region, minute_used_up, region_full, tenant_full
 from samjobs.names import Reason
@@ -15,6 +16,15 @@ from samjobs.states import JOB_TERMINAL, JobState
 AHEAD_LIMIT = 1000  # more is not counted
 
 Answer = tuple[Reason, str]
+# What is said in place of an answer that counts workers, or what others have waiting and at work.
+OF_OTHERS: Mapping[Reason, str] = MappingProxyType(
+    {
+        Reason.NO_WORKER: "waits for a worker: none of its region is ready",
+        Reason.REGION_CAP: "waits for its region, which has as much at work as it may",
+        Reason.WINDOW_FULL: "waits for a free worker",
+        Reason.NEXT_IN_LINE: "waits for a free worker",
+    }
+)
 
 
 @dataclass(frozen=True)
@@ -71,6 +81,12 @@ def why(view: View) -> Answer:
         if answer is not None:
             return answer
     return free_worker(view)
+
+
+def without_others(answer: Answer) -> Answer:
+    """The answer for who may not know what others have: the same reason, and no number that is theirs."""
+    reason, message = answer
+    return reason, OF_OTHERS.get(reason, message)
 
 
 def ended(view: View) -> Answer | None:

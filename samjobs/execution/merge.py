@@ -40,7 +40,7 @@ def merge(store: Store, storage: Storage, job: Job, *, threads: int) -> None:
             run tries again.
     """
     try:
-        _merge(store, storage, job, threads)
+        _merge(store, storage.within(job.tenant), job, threads)
     except OSError as error:
         # Of the temporary files alone: the storage gives errors of its own.
         raise OutputUnwritable(

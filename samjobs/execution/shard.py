@@ -16,6 +16,7 @@ from enum import StrEnum
 from typing import TypeVar
 from uuid import UUID
 
+from samjobs import memory
 from samjobs.decisions.retry import Verdict, after_failure
 from samjobs.errors import (
     DatabaseUnavailable,
@@ -71,6 +72,7 @@ class Host:
     beats: Store | None = None  # the same database by connections of its own, so that heartbeats wait for nobody
     tell_stall: Callable[[str], None] = lambda why: None  # see `Lease`
     critical_pause_s: float = 0.0  # for how long a shard is left alone that met a critical error
+    tell_commit: Callable[[float], None] = lambda seconds: None  # told of each write of progress, and its time
 
 
 def run_shard(
@@ -153,11 +155,19 @@ def _input_uris(spec: JobSpec) -> list[str]:
     return [uri for uri in (spec.images.prefix, spec.images.manifest, *listed) if uri is not None]
 
 
+def _most_memory(settings: Settings) -> int | None:
+    """What one image may take, so that it fails by itself and not with the whole process: the budget of all, or what
+    the container has left beside that budget."""
+    room = memory.room()
+    return None if room is None else max(settings.memory_bytes, room - settings.memory_bytes)
+
+
 class _Run:
     """One run of a shard, under its lease."""
 
     def __init__(self, host: Host, shard: Shard, spec: JobSpec, lease: Lease, watch: Callable[[Outcome], None]) -> None:
         self._host, self._shard, self._spec, self._lease = host, shard, spec, lease
+        self._storage = host.storage.within(shard.tenant)
         self._progress = _Progress(host, shard, lease, watch)
 
     def through(self, engine_for: Callable[[JobSpec], Engine], allowance: pipeline.Allowance) -> End:
@@ -191,6 +201,7 @@ class _Run:
 
     def _work_through(self, engine: Engine, allowance: pipeline.Allowance) -> pipeline.Ran:
         refuse_prompts(self._spec, engine)
+        self._storage.check(self._spec.output.uri)  # of the shard, and no fault of the place that a pause could mend
         return pipeline.run(
             self._insist(self._tasks),
             self._work(engine),
@@ -211,8 +222,12 @@ class _Run:
         return Work(
             spec=spec,
             info=engine.info,
-            storage=self._host.storage,
-            limits=Limits(max_bytes=settings.max_image_bytes, max_pixels=settings.max_image_pixels),
+            storage=self._storage,
+            limits=Limits(
+                max_bytes=settings.max_image_bytes,
+                max_pixels=settings.max_image_pixels,
+                max_memory=_most_memory(settings),
+            ),
             force=not spec.resume,
             last_attempt=self._shard.failures + 1 >= spec.retry_policy.max_attempts,
             may_publish=self._lease.held,
@@ -328,6 +343,7 @@ class _Progress:
             self._lease.lose()
             raise LeaseLost(f"shard {self._shard.id}: attempt {self._shard.attempt} is not the current one any more")
         written, self._waiting = self._waiting, []
+        self._host.tell_commit(time.monotonic() - self._tried)
         for outcome in written:
             self._watch(outcome)
 

@@ -5,6 +5,7 @@ limit and what would give a misleading picture (the thumbnail inside a camera's 
 """
 
 import io
+import re
 from dataclasses import dataclass
 from typing import Final
 
@@ -29,6 +30,12 @@ Image.MAX_IMAGE_PIXELS = None
 # Pillow refuses a PNG with a megabyte of compressed text, which editing histories reach; the file's size is limited.
 PngImagePlugin.MAX_TEXT_CHUNK = PngImagePlugin.MAX_TEXT_MEMORY = 64 << 20
 Image.init()  # registers the readers now, not in the first of several threads
+
+MOST_FRAMES = 1000  # that are counted
+MOST_GIF_BYTES = 16 << 20  # in which the frames of a GIF are counted: a million of them take five seconds
+MOST_SCANS = 100  # of a progressive JPEG; usual are ten
+_MARKER = re.compile(rb"\xff+([\x02-\xcf\xd9-\xfe])")  # with a length behind it, or the end
+_END_OF_IMAGE, _START_OF_SCAN = b"\xd9", b"\xda"
 
 DNG_VERSION, NEW_SUBFILE_TYPE = 50706, 254
 SIGNATURES: Final = (  # (offset, bytes, what it is)
@@ -60,6 +67,7 @@ class Limits:
 
     max_bytes: int = 512 * 1024 * 1024  # SAMJOBS_MAX_IMAGE_BYTES
     max_pixels: int = 400_000_000  # SAMJOBS_MAX_IMAGE_PIXELS
+    max_memory: int | None = None  # bytes that decoding may take, beside all else; None: whatever it needs
 
 
 def open_image(data: bytes, limits: Limits) -> Image.Image:
@@ -83,6 +91,7 @@ def open_image(data: bytes, limits: Limits) -> Image.Image:
         raise ImageError(f"the file is damaged or cut short: its header cannot be read ({_reason(error)})") from error
     check_pixels(image.size, limits)
     _refuse_raw(image, data)
+    _refuse_scans(image, data)
     return image
 
 
@@ -136,15 +145,35 @@ def orientation(image: Image.Image, *, loaded: bool) -> tuple[int, str | None]:
 
 
 def frame_count(data: bytes) -> int:
-    """Pages or frames in a file that `open_image` took; 1 where they cannot be counted.
+    """Pages or frames in a file that `open_image` took, counted up to MOST_FRAMES; 1 where they cannot be counted.
 
     Counting walks through the file and, where a later page is damaged, leaves Pillow's image in the middle of it: so it
-    is done on an image of its own.
+    is done on an image of its own. A page or frame may take a dozen bytes, and Pillow's own counting of a TIFF's pages
+    takes hours for a file full of them.
     """
+    count = 1
     try:
-        return int(getattr(Image.open(io.BytesIO(data), formats=FORMATS), "n_frames", 1))
-    except Exception:  # a damaged later page does not concern the first
-        return 1
+        with Image.open(io.BytesIO(data[:MOST_GIF_BYTES] if data[:3] == b"GIF" else data), formats=FORMATS) as image:
+            if image.format != "TIFF":
+                return min(int(getattr(image, "n_frames", 1)), MOST_FRAMES)
+            while count < MOST_FRAMES:
+                image.seek(count)
+                count += 1
+    except Exception:  # the last page; or a damaged one, which does not concern the first
+        pass
+    return count
+
+
+def _refuse_scans(image: Image.Image, data: bytes) -> None:
+    """A scan of a progressive JPEG may take a few bytes, and makes the decoder go over the whole picture."""
+    if image.format not in ("JPEG", "MPO") or not image.info.get("progressive"):
+        return
+    scans, at = 0, 2
+    while (marker := _MARKER.search(data, at)) is not None and marker[1] != _END_OF_IMAGE:
+        scans += marker[1] == _START_OF_SCAN
+        if scans > MOST_SCANS:
+            raise ImageError(f"the JPEG has over {MOST_SCANS} scans, which no camera or program writes: save it again")
+        at = marker.end() + int.from_bytes(data[marker.end() : marker.end() + 2], "big")
 
 
 def _refuse_raw(image: Image.Image, data: bytes) -> None:

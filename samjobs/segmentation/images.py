@@ -13,9 +13,18 @@ from dataclasses import dataclass
 import numpy as np
 from PIL import Image
 
+from samjobs.errors import ImageError
 from samjobs.segmentation import pixels
 from samjobs.segmentation.engines.base import LongSide, Square, UInt8Image
-from samjobs.segmentation.imagefile import Limits, check_pixels, frame_count, load_pixels, open_image, orientation
+from samjobs.segmentation.imagefile import (
+    MOST_FRAMES,
+    Limits,
+    check_pixels,
+    frame_count,
+    load_pixels,
+    open_image,
+    orientation,
+)
 
 __all__ = ["Limits", "Photo", "decode", "decode_bytes"]
 
@@ -53,11 +62,17 @@ def decode_bytes(data: bytes, target: Square | LongSide, limits: Limits, preview
     """About the peak memory in bytes of `decode` with the same arguments, without the file itself and the result.
 
     Raises:
-        ImageError: as `decode`, as far as the header tells.
+        ImageError: as `decode`, as far as the header tells; or it is more than `limits.max_memory`.
     """
     image = open_image(data, limits)
     turned, _ = orientation(image, loaded=False)
-    return _peak_bytes(image, data, turned, _wanted(image.size, target, preview))
+    needed = _peak_bytes(image, data, turned, _wanted(image.size, target, preview))
+    if limits.max_memory is not None and needed > limits.max_memory:
+        raise ImageError(
+            f"decoding its {image.width:,} x {image.height:,} pixels needs about {needed:,} bytes of memory, and this"
+            f" process has {limits.max_memory:,} for it: give workers more memory, or make the picture smaller"
+        )
+    return needed
 
 
 def decode(data: bytes, target: Square | LongSide, limits: Limits, preview: int | None = None) -> Photo:
@@ -88,7 +103,8 @@ def decode(data: bytes, target: Square | LongSide, limits: Limits, preview: int 
     small, box = pixels.shrink(source, wanted)
     box = box[0] * covered[0] / source.width, box[1] * covered[1] / source.height
     if frames > 1:
-        notes.append(f"first of {frames} pages or frames")
+        some = f"{MOST_FRAMES} or more" if frames == MOST_FRAMES else frames
+        notes.append(f"first of {some} pages or frames")
     if note:
         notes.append(note)
     return Photo(

@@ -115,7 +115,8 @@ class Publisher:
             selected.instances, [asked.prompt for asked in prepared.asked], [asked.label for asked in prepared.asked]
         )
         scene = Scene(task.key, photo.width, photo.height, instances, spec.classes(), photo.preview)
-        seconds = prepared.seconds | {"masks": time.monotonic() - started}
+        selected_at = time.monotonic()
+        seconds = prepared.seconds | {"masks": selected_at - started}
         planned = [(form, file) for form in spec.output.formats for file in plan(form, scene)]
         files = frozenset(file.path for _, file in planned)
         if files:
@@ -125,7 +126,8 @@ class Publisher:
         data = records.dump(record)
         uri = self._put(record_path(task.key), data)
         self._discard(prepared.earlier.files - files)
-        return self._outcome(task, ImageState.DONE, prepared.reason, prepared.source, record, uri, data)
+        outcome = self._outcome(task, ImageState.DONE, prepared.reason, prepared.source, record, uri, data)
+        return replace(outcome, seconds=seconds | {"write": time.monotonic() - selected_at})
 
     def _announce(self, task: Task, files: frozenset[str]) -> None:
         """Put a note of `files` in the record's place: a crash before the record must leave neither a record beside

@@ -1,6 +1,6 @@
 """The values that pass between the stages of the pipeline."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from samjobs.errors import SamjobsError
@@ -91,3 +91,4 @@ class Outcome:
     output_uri: str | None = None
     output_hash: str | None = None
     error: SamjobsError | None = None
+    seconds: Mapping[str, float] = field(default_factory=dict)  # stage → time spent, of one that was done

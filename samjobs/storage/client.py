@@ -4,6 +4,7 @@ It picks the backend by the uri's scheme, retries what may pass, and gives nothi
 threads may use one Storage at once.
 """
 
+import copy
 import os
 import threading
 import time
@@ -39,6 +40,30 @@ class Storage:
         check_access(self.access)
         self._lock = threading.Lock()
         self._backends: dict[str, Backend] = {}
+        self._tenant: str | None = None
+
+    def within(self, tenant: str) -> Self:
+        """The same storage for a tenant's files: what may not be theirs is refused before it is asked for.
+
+        Of a storage without `access.fence` it is the same to everybody: that of a person's own machine.
+
+        Raises (every method of it):
+            AccessDenied: the place is not the tenant's.
+        """
+        if self.access.fence is None:
+            return self
+        fenced = copy.copy(self)  # with the same connections
+        fenced._tenant = tenant
+        return fenced
+
+    def check(self, uri: str) -> None:
+        """Refuse a place that may not be the tenant's.
+
+        Raises:
+            AccessDenied: naming it and the remedy.
+        """
+        if self.access.fence is not None and self._tenant is not None:
+            self.access.fence.check(uri, self._tenant)
 
     def __enter__(self) -> Self:
         return self
@@ -146,6 +171,7 @@ class Storage:
         return self._at(uri).free_bytes(uri)
 
     def _at(self, uri: str) -> Backend:
+        self.check(uri)
         scheme = paths.scheme_of(uri)
         with self._lock:
             name = "web" if scheme in paths.WEB_SCHEMES else scheme or ""

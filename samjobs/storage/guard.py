@@ -18,16 +18,17 @@ from samjobs.storage.paths import WEB_SCHEMES, redact
 
 Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 
+# All of IPv6 that is given to the public. Outside of it lie, beside what `is_global` knows, addresses of IPv4 in
+# disguise (NAT64, IPv4-compatible, IPv4-translated) and what some networks route inside (SRv6, site-local).
+_PUBLIC_IPV6 = ipaddress.ip_network("2000::/3")
 # `is_global` alone lets these through on some Python versions
 _DENIED = [
     ipaddress.ip_network(network)
     for network in (
-        "64:ff9b::/96",  # NAT64: an IPv4 address in disguise
-        "64:ff9b:1::/48",  # local-use NAT64
-        "2002::/16",  # 6to4
-        "2001::/32",  # Teredo
-        "::/96",  # IPv4-compatible
-        "fec0::/10",  # site-local
+        "2002::/16",  # 6to4: an IPv4 address in disguise
+        "2001::/32",  # Teredo: another
+        "3fff::/20",  # documentation
+        "192.88.99.0/24",  # relays of 6to4
         "168.63.129.16/32",  # Azure's host
         "192.0.0.0/24",  # IETF protocol assignments, with some clouds' metadata
     )
@@ -85,8 +86,12 @@ def refusal(address: str, access: Access) -> str | None:
         return "a link-local address"
     if ip.is_private:
         return "a private address"
+    if isinstance(ip, ipaddress.IPv6Address) and ip not in _PUBLIC_IPV6:
+        return "a special-purpose address"
     if ip.is_multicast or not ip.is_global or any(ip in network for network in _DENIED):
         return "a special-purpose address"
+    if any(ip in ipaddress.ip_network(network) for network in access.denied):
+        return "an address of SAMJOBS_DENIED_NETWORKS"
     return None
 
 
@@ -115,8 +120,9 @@ def check_access(access: Access) -> None:
     Raises:
         InvalidInput: naming the value.
     """
-    for network in access.networks:
-        try:
-            ipaddress.ip_network(network)
-        except ValueError as error:
-            raise InvalidInput(f"allowed network {network!r}: {error}; write it like 10.1.0.0/16") from None
+    for kind, networks in (("allowed", access.networks), ("denied", access.denied)):
+        for network in networks:
+            try:
+                ipaddress.ip_network(network)
+            except ValueError as error:
+                raise InvalidInput(f"{kind} network {network!r}: {error}; write it like 10.1.0.0/16") from None

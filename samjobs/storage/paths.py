@@ -12,9 +12,10 @@ import hashlib
 import os
 import re
 from pathlib import Path, PurePosixPath
-from urllib.parse import unquote_to_bytes, urlsplit
+from urllib.parse import SplitResult, unquote_to_bytes, urlsplit
 
 from samjobs.errors import AccessDenied, InvalidInput
+from samjobs.errors import redact as redact
 
 
 def _words(text: str) -> frozenset[str]:
@@ -93,7 +94,8 @@ def to_uri(place: str | os.PathLike[str], folder: str | None = None) -> str:
         folder: stored uri that a relative path is relative to; None is the working folder.
 
     Raises:
-        InvalidInput: an unknown scheme, or control characters in an http(s) URL.
+        InvalidInput: an unknown scheme, a URL that is none, control characters in one of http(s), or a `..` that cannot
+            be followed.
     """
     text = os.fspath(place)
     scheme = scheme_of(text)
@@ -103,8 +105,9 @@ def to_uri(place: str | os.PathLike[str], folder: str | None = None) -> str:
         base = decode_path(folder) if folder is not None and scheme_of(folder) is None else None
         return encode_path(_absolute(text, base))
     if scheme == "file":
-        return encode_path(_absolute(os.fsdecode(unquote_to_bytes(urlsplit(text).path)), None))
+        return encode_path(_absolute(os.fsdecode(unquote_to_bytes(_split(text).path)), None))
     if scheme in WEB_SCHEMES:
+        _split(text)
         if _CONTROL.search(text):
             raise InvalidInput(f"{redact(text)!r} holds control characters: percent-encode them")
         return text
@@ -114,11 +117,21 @@ def to_uri(place: str | os.PathLike[str], folder: str | None = None) -> str:
     raise InvalidInput(f"{redact(text)}: scheme {scheme} is not known; use a path or one of {known}")
 
 
+def _split(url: str) -> SplitResult:
+    try:
+        return urlsplit(url)
+    except ValueError as error:  # brackets that are no IPv6 address
+        raise InvalidInput(f"{redact(url)!r}: {error}: write host and path plainly") from None
+
+
 def _absolute(path: str, base: str | None) -> str:
     joined = Path(path).absolute() if base is None else Path(base) / path
     if ".." in joined.parts:
         # "link/../x" means the parent of the link's target: text alone cannot tell
-        joined = joined.parent.resolve() / joined.name
+        try:
+            joined = joined.parent.resolve() / joined.name
+        except (OSError, RuntimeError, ValueError) as error:  # RuntimeError: links in a circle
+            raise InvalidInput(f"{encode_path(path)}: cannot be followed ({error}): write it without ..") from None
     return os.path.normpath(joined)
 
 
@@ -203,21 +216,6 @@ def ignored_because(name: str) -> str | None:
     if name.lower() in JUNK_NAMES or name.startswith("._"):
         return "junk"
     return "hidden" if name.startswith(".") else None
-
-
-def redact(text: str) -> str:
-    """`text` without the secrets that URLs carry: user and password, signatures, tokens.
-
-    >>> redact("https://me:pw@host/a.jpg?sig=abc&x=1")
-    'https://***@host/a.jpg?sig=***&x=1'
-    """
-    text = re.sub(r"(?<=://)[^/?#\s@]*@", "***@", text)
-    return re.sub(
-        r"(?i)\b(sig|signature|x-(?:amz|goog)-(?:signature|credential|security-token)|awsaccesskeyid|token"
-        r"|access_token|password|key|secret|se|sv|skoid)=[^&\s'\"]*",
-        r"\1=***",
-        text,
-    )
 
 
 def mirrored(key: str) -> str:

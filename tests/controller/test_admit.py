@@ -101,14 +101,14 @@ def test_a_fault_of_ours_is_answered_too_and_keeps_no_other_waiting(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     first, second = ask(world, LISTED | {"output": {"uri": "/boom"}}), ask(world, LISTED)
-    real = admit.places.settled
+    real = admit.places.admitted
 
-    def settled(spec: Any) -> Any:
+    def admitted(spec: Any, *more: Any) -> Any:
         if spec.output.uri == "/boom":
             raise ZeroDivisionError("boom")
-        return real(spec)
+        return real(spec, *more)
 
-    monkeypatch.setattr(admit.places, "settled", settled)
+    monkeypatch.setattr(admit.places, "admitted", admitted)
 
     assert admit.run(world.ctx) == {"admitted": 1, "refused": 1}
     assert answer(world, first).error == "ZeroDivisionError: boom"

@@ -1,6 +1,7 @@
 """Prefixes and manifests become images, by one controller at a time."""
 
 import json
+import os
 import threading
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -16,9 +17,9 @@ from controller.steps import dispatch, expand
 from samjobs.errors import DatabaseUnavailable, StorageUnavailable
 from samjobs.inputs import NewImage
 from samjobs.names import Reason
-from samjobs.spec import Images
+from samjobs.spec import Images, Prompts
 from samjobs.store import jobs
-from tests.controller.world import World
+from tests.controller.world import World, opened
 from tests.execution.builders import draw
 from tests.store.builders import spec
 from tests.waiting import until
@@ -284,3 +285,30 @@ class TestWishes:
 
         job = world.job(job_id)
         assert (job.state, job.reason, job.images_total) == ("cancelled", Reason.CANCELLED_BY_USER, 10)
+
+
+def test_a_job_of_too_many_images_is_no_job_and_the_controller_goes_on(
+    postgres_url: str, redis_url: str, tmp_path: Path
+) -> None:
+    with opened(postgres_url, redis_url, max_job_images=1000) as world:
+        many = submit(world, manifest(tmp_path / "m.jsonl", 2001))
+        fine = submit(world, manifest(tmp_path / "n.jsonl", 1000))
+
+        list_all(world.lister)
+
+        assert world.job(many).state.value == "failed"
+        assert "more than 1,000 images: make several jobs" in (world.job(many).error or "")
+        assert world.job(fine).images_total == 1000
+
+
+@pytest.mark.parametrize("field", ["manifest", "boxes"])
+def test_what_is_no_regular_file_is_told_once(world: World, tmp_path: Path, field: str) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    places = {"manifest": str(tmp_path / "pipe")} if field == "manifest" else None
+    images = Images.model_validate(places or {"prefix": str(tmp_path), "boxes": str(tmp_path / "pipe")})
+    job_id = submit(world, images, mode="inside_box", prompts=Prompts())
+
+    list_all(world.lister)
+
+    assert world.job(job_id).state.value == "failed"
+    assert "not a regular file" in (world.job(job_id).error or "")

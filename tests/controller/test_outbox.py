@@ -23,7 +23,7 @@ SECRET = "whsec_bmV3IGtleQ=="
 
 def outbox(world: World, **settings: Any) -> Outbox:
     known = {"webhook_secret": SECRET, "allowed_hosts": "localhost"}
-    return Outbox(Settings(database_url=world.url, **(known | settings)), world.store)
+    return Outbox(Settings(database_url=world.url, **(known | settings)), world.store, world.ctx.metrics)
 
 
 def ended(world: World, receiver: Receiver, **changes: Any) -> UUID:

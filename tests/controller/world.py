@@ -31,7 +31,7 @@ class World:
         self.queue = RedisQueue.connect(redis_url)
         metrics, outages = Metrics(), Outages(60.0)
         self.lister = Lister(self.settings, self.store)
-        self.outbox = Outbox(self.settings, self.store)
+        self.outbox = Outbox(self.settings, self.store, metrics)
         threads: dict[str, Any] = {"rest_s": 0.0, "outages": outages, "metrics": metrics}
         self.ctx = Context(
             self.settings,

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from samjobs.decisions.dispatch import Limits, Region
-from samjobs.decisions.waiting import NextShard, Sent, View, why
+from samjobs.decisions.waiting import OF_OTHERS, NextShard, Sent, View, why, without_others
 from samjobs.names import Reason
 from samjobs.states import JobState
 
@@ -150,6 +150,16 @@ CASES: dict[str, tuple[dict[str, Any], Reason, str]] = {
 def test_a_job_says_why_it_waits(case: str) -> None:
     changes, reason, message = CASES[case]
     assert why(view(**changes)) == (reason, message)
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_who_may_not_know_what_others_have_is_told_the_same_reason_without_their_numbers(case: str) -> None:
+    _, reason, message = CASES[case]
+    told = without_others((reason, message))
+    others = ("ahead", "alive", "of region", "of 10 shards")
+    assert told[0] == reason
+    assert not [words for words in others if words in told[1]]
+    assert told[1] == message or (reason in OF_OTHERS and not any(char.isdigit() for char in told[1]))
 
 
 def test_what_only_a_person_can_change_is_told_before_what_time_changes() -> None:

@@ -387,3 +387,11 @@ def test_decoding_leaves_no_thread_behind():
     before = threading.active_count()
     decode(written(scene(), "AVIF"), FULL, LIMITS)
     assert threading.active_count() == before
+
+
+def test_what_would_take_more_memory_than_there_is_is_refused_from_its_header():
+    data = written(scene(), "PNG")
+    needed = decode_bytes(data, Square(64), Limits())
+    assert decode_bytes(data, Square(64), Limits(max_memory=needed)) == needed
+    with pytest.raises(ImageError, match=rf"needs about {needed:,} bytes of memory, and this process has 100 for it"):
+        decode_bytes(data, Square(64), Limits(max_memory=100))

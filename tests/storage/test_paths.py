@@ -180,6 +180,7 @@ class TestKeys:
     "text",
     [
         "https://user:SECRET@host/a.jpg",
+        "https://user:p@SECRET@host/a.jpg",
         "https://host/a?X-Amz-Signature=SECRET&X-Amz-Date=1",
         "https://host/a?sv=1&sig=SECRET",
         "https://host/a?X-Goog-Signature=SECRET",

@@ -11,6 +11,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from uuid import UUID
 
+from prometheus_client.parser import text_string_to_metric_families as families
+
 from samjobs.names import message_id, queue_of
 from samjobs.queue import RedisQueue
 from samjobs.states import JOB_TERMINAL
@@ -73,10 +75,16 @@ class Process:
                 return error.code, error.read().decode()
 
     def metric(self, sample: str) -> float:
-        """One sample of its metrics, as it is written there."""
-        found = [line for line in self.probe("metrics")[1].splitlines() if line.startswith(f"{sample} ")]
+        """One sample of its metrics, as it is written there but for the labels that all of them have."""
+        ((wanted,),) = (family.samples for family in families(f"{sample} 0\n"))
+        found = [
+            one.value
+            for family in families(self.probe("metrics")[1])
+            for one in family.samples
+            if one.name == wanted.name and wanted.labels.items() <= one.labels.items()
+        ]
         assert len(found) == 1, f"{sample} is not among the metrics"
-        return float(found[0].split()[-1])
+        return found[0]
 
 
 @dataclass

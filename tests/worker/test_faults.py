@@ -7,7 +7,7 @@ from pathlib import Path
 
 import psycopg
 
-from samjobs.names import METRIC_WORKER_SHARDS
+from samjobs.metrics import WORKER_SHARDS
 from samjobs.spec import RetryPolicy
 from samjobs.states import ShardState
 from samjobs.store import now, shards
@@ -39,7 +39,7 @@ def test_an_engine_that_only_the_job_wants_is_the_jobs_trouble(machine: Machine)
     assert shard.error is not None
     assert "engine opencv some/model cannot be loaded by this worker, which keeps opencv" in shard.error
     machine.done("after")
-    assert worker.metric(f'{METRIC_WORKER_SHARDS}{{end="dead"}}') == 1
+    assert worker.metric(f'{WORKER_SHARDS.name}{{end="dead"}}') == 1
 
 
 def test_results_that_cannot_be_written_hold_their_shard_back_and_nobody_else(machine: Machine) -> None:
@@ -54,7 +54,7 @@ def test_results_that_cannot_be_written_hold_their_shard_back_and_nobody_else(ma
     with machine.store.read() as conn:
         assert 900 < (shard.available_at - now(conn)).total_seconds() <= 1000
     assert "left alone for 1000 s" in worker.said
-    assert worker.metric(f'{METRIC_WORKER_SHARDS}{{end="critical"}}') == 1
+    assert worker.metric(f'{WORKER_SHARDS.name}{{end="critical"}}') == 1
 
 
 def test_a_worker_that_hangs_says_so_and_loses_its_lease(machine: Machine) -> None:

@@ -23,14 +23,15 @@ from rq.command import send_kill_horse_command, send_shutdown_command
 from rq.job import Job as RQJob
 from rq.webhook import Webhook
 
-from samjobs.names import METRIC_WORKER_REJECTED, METRIC_WORKER_SHARDS, message_id, queue_of
+from samjobs.metrics import WORKER_REJECTED, WORKER_SHARDS
+from samjobs.names import message_id, queue_of
 from tests import postgres
 from tests.redis_server import Server as RedisServer
 from tests.waiting import until
 from tests.worker.machine import REGION, Machine, Process
 
 MEBI = 1 << 20
-STALE = f'{METRIC_WORKER_SHARDS}{{end="stale"}}'
+STALE = f'{WORKER_SHARDS.name}{{end="stale"}}'
 
 
 @pytest.fixture(scope="module")
@@ -195,5 +196,4 @@ def test_a_message_that_comes_twice_is_one_piece_of_work(machine: Machine, worke
 
 
 def _count(worker: Process, reason: str) -> float:
-    sample = f'{METRIC_WORKER_REJECTED}{{reason="{reason}"}}'
-    return worker.metric(sample) if sample in worker.probe("metrics")[1] else 0
+    return worker.metric(f'{WORKER_REJECTED.name}{{reason="{reason}"}}')

@@ -14,6 +14,7 @@ from typing import TypeVar
 import torch
 
 from samjobs.errors import DeviceFault, InvalidInput, ModelUnavailable, OutOfMemory
+from samjobs.segmentation.engines.device_memory import SHRINKS
 
 Part = TypeVar("Part")
 
@@ -142,4 +143,5 @@ class Chunks:
             if stop - start == 1:
                 raise
             self.size = max(1, (stop - start) // 2)
+            SHRINKS.add()
             return None

@@ -13,6 +13,7 @@ from controller.kube.deployment import deployment_name, pool_labels
 from controller.kube.events import Events
 from controller.kube.installation import Installation
 from controller.kube.pools import Pools
+from controller.metrics import Metrics
 from samjobs.names import API_VERSION, DELETION_COST, POOL_KIND
 from samjobs.settings import Settings
 from samjobs.store import connect, pools, workers
@@ -43,11 +44,12 @@ class PoolWorld:
         self.store = connect(database)
         self.stop = Event()
         self.kube = Kube(self.installation, self.stop)
+        self.metrics = Metrics()
         self.pools = self.fresh()
 
     def fresh(self) -> Pools:
         """A controller that has just started."""
-        return Pools(self.kube, self.store, self.installation, self.settings, Events(self.kube))
+        return Pools(self.kube, self.store, self.installation, self.settings, Events(self.kube), self.metrics)
 
     def restart(self) -> None:
         """Another controller takes over, and remembers nothing."""
@@ -59,6 +61,10 @@ class PoolWorld:
 
     def round(self) -> None:
         self.pools.round(self.stop)
+
+    def metric(self, name: str, **labels: str) -> float | None:
+        """What is told of the pool `spot`."""
+        return self.metrics.registry.get_sample_value(name, {"region": "default", "pool": "spot", **labels})
 
     # Objects.
 

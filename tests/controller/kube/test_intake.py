@@ -10,6 +10,7 @@ from controller.kube.wakes import Woken
 from samjobs.names import JOB_PLURAL, Reason
 from samjobs.spec import ImageItem, Images, JobSpec, Output, Prompts, TextPrompt
 from samjobs.states import JobState
+from samjobs.storage.fence import Fence
 from samjobs.store import jobs
 from tests.controller.kube.bed import Bed, manifest
 
@@ -161,6 +162,21 @@ def test_a_spec_that_only_the_controller_can_refuse_becomes_no_job(bed: Bed) -> 
     assert bed.true("trip") == {"Failed", "Finished", "Stalled"}
     assert "is a file" in bed.status("trip")["message"]
     assert bed.events("trip") == [("Warning", "InvalidSpec", 1)]
+
+
+def test_a_place_of_another_namespace_is_refused_in_the_status(bed: Bed) -> None:
+    bed.parts.objects.fence = Fence({bed.namespace: ("/photos", "s3://results/own"), "farm": ("s3://results/farm",)})
+    bed.apply("trip", output={"uri": "s3://results/farm/trip"})
+    bed.look()
+    assert bed.rows("trip") == []
+    assert bed.true("trip") == {"Failed", "Finished", "Stalled"}
+    told = bed.status("trip")["message"]
+    assert told.startswith("output.uri: s3://results/farm/trip is below none of tenant ")
+    assert "s3://results/own" in told
+    assert "s3://results/farm)" not in told, "of another's places nothing is told"
+    bed.apply("own", output={"uri": "s3://results/own/trip"})
+    bed.look()
+    assert bed.row("own").spec.output.uri == "s3://results/own/trip"
 
 
 def test_a_refusal_is_told_once(bed: Bed) -> None:

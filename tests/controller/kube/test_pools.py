@@ -45,6 +45,24 @@ def test_work_brings_workers_within_one_round(world: PoolWorld) -> None:
     assert world.condition("Available")["status"] == "False", "nobody has started yet"
 
 
+def test_what_was_decided_of_a_pool_is_told_to_prometheus(world: PoolWorld) -> None:
+    world.pool(scaling={**STEPS, "minReplicas": 1})
+    world.round()
+    job(world.store, 40)
+    world.round()
+    world.pods("a", ready=True)
+    world.worker("a", WorkerState.BUSY)
+    world.round()
+    told = {kind: world.metric("samjobs_pool_replicas", kind=kind) for kind in ("desired", "current", "ready", "busy")}
+    assert told == {"desired": 2, "current": 1, "ready": 1, "busy": 1}
+    assert world.metric("samjobs_pool_replicas", kind="minimum") == 1
+    assert world.metric("samjobs_pool_replicas", kind="maximum") == 5
+    assert world.metric("samjobs_pool_scaling_held") == 0
+    world.kubectl("delete", "samworkerpool", "spot", "--wait=false")
+    world.round()
+    assert world.metric("samjobs_pool_replicas", kind="desired") is None
+
+
 def test_work_of_another_region_is_none_of_ours(world: PoolWorld) -> None:
     world.pool(region="asia", scaling=STEPS)
     job(world.store, 40)

@@ -4,6 +4,7 @@ import pytest
 import torch
 
 from samjobs.errors import DeviceFault, InvalidInput, ModelUnavailable, OutOfMemory
+from samjobs.segmentation.engines.device_memory import SHRINKS, gpu_bytes
 from samjobs.segmentation.engines.torch_device import Chunks, choose_device, choose_dtype, describe, device_errors
 
 pytestmark = pytest.mark.needs_torch
@@ -77,6 +78,7 @@ def test_other_exceptions_pass() -> None:
 
 def test_chunks_halve_until_the_work_fits_and_lose_nothing() -> None:
     chunks = Chunks(8, CPU, "working")
+    shrunk = SHRINKS.count
 
     def work(start: int, stop: int) -> range:
         if stop - start > 3:
@@ -85,6 +87,7 @@ def test_chunks_halve_until_the_work_fits_and_lose_nothing() -> None:
 
     assert [number for part in chunks.run(11, work) for number in part] == list(range(11))
     assert chunks.size == 2
+    assert SHRINKS.count == shrunk + 2, "each time is counted"
 
 
 def test_work_that_does_not_fit_even_alone_fails() -> None:
@@ -95,6 +98,10 @@ def test_work_that_does_not_fit_even_alone_fails() -> None:
 
     with pytest.raises(OutOfMemory, match=r"working \(1 at once\)"):
         chunks.run(3, work)
+
+
+def test_without_a_gpu_in_use_there_is_no_memory_of_one() -> None:
+    assert bool(gpu_bytes()) == torch.cuda.is_initialized()
 
 
 def test_no_work_gives_no_parts() -> None:
