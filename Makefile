@@ -9,8 +9,8 @@ VENV := .venv
 BIN := $(VENV)/bin
 SUPPLY := .cache/supply
 UV_VERSION := 0.13.9
-# Two processes share the tests, by file; those that need Kubernetes come last.
-TOGETHER = -n 2 --dist loadgroup --no-loadscope-reorder
+# Two processes share the tests (tests/sharing.py); those that need Kubernetes come last.
+TOGETHER = -n 2 --dist loadfile --no-loadscope-reorder
 INSTALL = $(BIN)/uv pip install --quiet --compile-bytecode --python $(BIN)/python --constraints requirements.lock --editable
 
 help: ## list the targets

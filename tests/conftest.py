@@ -11,9 +11,7 @@ from samjobs.store import Store, connect, migrate
 from tests import postgres
 from tests import redis_server as redis_servers
 
-pytest_plugins = ["tests.cluster.fixtures"]
-
-_ALONE = {"node": {"cluster", "images"}, "api_server": {"api_server"}}
+pytest_plugins = ["tests.cluster.fixtures", "tests.sharing"]
 
 
 @pytest.fixture(autouse=True)
@@ -31,9 +29,6 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.needs_postgres)
         if names & {"redis_server", "own_redis"}:
             item.add_marker(pytest.mark.needs_redis)
-        # Where several processes share the tests (`pytest -n`), one of them has what is there but once.
-        alone = next((group for group, fixtures in _ALONE.items() if names & fixtures), None)
-        item.add_marker(pytest.mark.xdist_group(alone or item.nodeid.partition("::")[0]))
 
 
 def missing(what: str) -> NoReturn:

@@ -1,4 +1,4 @@
-"""`samjobs`: the command in a folder of its own. `cluster`, `table`: the command on a job table."""
+"""`samjobs`: the command in a folder of its own. `postgres_table`, `table`: the command on a job table."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -17,7 +17,7 @@ def samjobs(tmp_path: Path) -> Samjobs:
 
 
 @pytest.fixture
-def cluster(postgres_url: str, tmp_path: Path) -> Iterator[JobTable]:
+def postgres_table(postgres_url: str, tmp_path: Path) -> Iterator[JobTable]:
     """The command on a Postgres."""
     store = connect(postgres_url)
     yield JobTable(postgres_url, tmp_path, store)

@@ -26,14 +26,14 @@ OPTIONS = ("--input", "s3://photos/trip", "--prompt", "red car", "--output", "s3
 # submit
 
 
-def test_submit_prints_the_id_of_a_job_that_is_as_the_options_say(cluster: JobTable) -> None:
+def test_submit_prints_the_id_of_a_job_that_is_as_the_options_say(postgres_table: JobTable) -> None:
     more = ("--name", "trip", "-n", "team-a", "--region", "us", "--priority", "5", "--parallelism", "2", "--ttl", "60")
     times = ("--not-before", "2099-12-24T18:00:00+01:00", "--deadline", "3600", "--shard-size", "8")
     end = ("--max-failed-images", "3", "--callback", "https://hooks.host/x", "--suspend", "--mode", "find_all")
 
-    said = cluster.run("submit", *OPTIONS, *more, *times, *end, "--format", "overlay")
+    said = postgres_table.run("submit", *OPTIONS, *more, *times, *end, "--format", "overlay")
 
-    found = read(cluster.store, UUID(said.out.strip()))
+    found = read(postgres_table.store, UUID(said.out.strip()))
     spec = found.spec
     assert (found.name, found.tenant, found.region, found.priority, found.state) == (
         "trip",
@@ -49,8 +49,8 @@ def test_submit_prints_the_id_of_a_job_that_is_as_the_options_say(cluster: JobTa
     assert found.not_before.isoformat() == "2099-12-24T17:00:00+00:00"
 
 
-def test_submitting_the_same_again_joins_the_active_job(cluster: JobTable) -> None:
-    first, second = cluster.run("submit", *OPTIONS), cluster.run("submit", *OPTIONS)
+def test_submitting_the_same_again_joins_the_active_job(postgres_table: JobTable) -> None:
+    first, second = postgres_table.run("submit", *OPTIONS), postgres_table.run("submit", *OPTIONS)
     assert second.out == first.out
     assert second.last == "samjobs: an equal job is active: joined it"
 
@@ -80,12 +80,12 @@ def test_a_file_of_yaml_holds_several_jobs_and_json_comes_by_standard_input(tabl
     ],
 )
 def test_what_is_wrong_is_the_last_line_and_submits_nothing(
-    cluster: JobTable, arguments: tuple[str, ...], told: str
+    postgres_table: JobTable, arguments: tuple[str, ...], told: str
 ) -> None:
-    said = cluster.run("submit", *arguments, code=2)
+    said = postgres_table.run("submit", *arguments, code=2)
     assert told in said.last
     assert (said.out, "Traceback" in said.err) == ("", False)
-    with cluster.store.read() as conn:
+    with postgres_table.store.read() as conn:
         assert jobs.list_jobs(conn) == []
 
 
@@ -120,16 +120,16 @@ def test_a_file_that_is_not_there_is_named() -> None:
         specfile.read("no.yaml")
 
 
-def test_submit_and_wait_tells_progress_and_ends_as_the_job_does(cluster: JobTable) -> None:
-    process = cluster.start("submit", "-f", "-", "--wait", "--name", "waited")
+def test_submit_and_wait_tells_progress_and_ends_as_the_job_does(postgres_table: JobTable) -> None:
+    process = postgres_table.start("submit", "-f", "-", "--wait", "--name", "waited")
     assert process.stdin is not None
     process.stdin.write(json.dumps(LIST))
     process.stdin.close()
     process.stdin = None
-    until(lambda: _named(cluster.store, "waited") is not None, "the job is there")
-    job_id = _named(cluster.store, "waited")
+    until(lambda: _named(postgres_table.store, "waited") is not None, "the job is there")
+    job_id = _named(postgres_table.store, "waited")
     assert job_id is not None
-    run(cluster.store, job_id)
+    run(postgres_table.store, job_id)
 
     out, err = process.communicate(timeout=60)
 
@@ -163,12 +163,12 @@ def test_get_lists_jobs_newest_first_or_shows_one(table: JobTable) -> None:
     assert (one["id"], one["state"], one["images"]["failed"]) == (str(first), "running", 2)
 
 
-def test_get_and_watch_prints_a_row_again_when_the_job_has_changed(cluster: JobTable) -> None:
-    job_id = job(cluster.store, 2, name="trip")
-    process = cluster.start("get", "trip", "--watch")
+def test_get_and_watch_prints_a_row_again_when_the_job_has_changed(postgres_table: JobTable) -> None:
+    job_id = job(postgres_table.store, 2, name="trip")
+    process = postgres_table.start("get", "trip", "--watch")
     assert process.stdout is not None
     assert [process.stdout.readline().split()[0] for _ in range(2)] == ["NAME", "trip"]
-    run(cluster.store, job_id)
+    run(postgres_table.store, job_id)
 
     out, _ = process.communicate(timeout=60)
 
@@ -176,19 +176,19 @@ def test_get_and_watch_prints_a_row_again_when_the_job_has_changed(cluster: JobT
     assert out.splitlines()[-1].split()[3:6] == ["succeeded", "2/2", "0"]
 
 
-def test_an_unknown_job_and_an_empty_table_say_what_to_do(cluster: JobTable) -> None:
-    assert "no jobs; `samjobs submit --help`" in cluster.run("get").out
-    assert "no job 'nix': `samjobs get` lists them" in cluster.run("describe", "nix", code=2).last
+def test_an_unknown_job_and_an_empty_table_say_what_to_do(postgres_table: JobTable) -> None:
+    assert "no jobs; `samjobs submit --help`" in postgres_table.run("get").out
+    assert "no job 'nix': `samjobs get` lists them" in postgres_table.run("describe", "nix", code=2).last
 
 
-def test_a_request_by_sql_that_was_refused_tells_its_error(cluster: JobTable) -> None:
+def test_a_request_by_sql_that_was_refused_tells_its_error(postgres_table: JobTable) -> None:
     request_id = uuid4()
-    with cluster.store.begin() as conn:
+    with postgres_table.store.begin() as conn:
         conn.execute(request_rows.insert().values(id=request_id, spec={"mode": "guess"}))
-    assert "waits for a controller to admit it" in cluster.run("get", request_id, code=2).last
-    with cluster.store.begin() as conn:
+    assert "waits for a controller to admit it" in postgres_table.run("get", request_id, code=2).last
+    with postgres_table.store.begin() as conn:
         requests.refuse(conn, request_id, "spec: mode: Input should be 'find_all'")
-    said = cluster.run("describe", request_id, code=2)
+    said = postgres_table.run("describe", request_id, code=2)
     assert said.last == f"samjobs: request {request_id} was refused: spec: mode: Input should be 'find_all'"
 
 
@@ -214,40 +214,40 @@ def test_describe_tells_all_of_a_job_at_work(table: JobTable) -> None:
     assert "hush" not in text
 
 
-def test_describe_as_json_holds_the_same(cluster: JobTable) -> None:
-    job_id = job(cluster.store, 2, name="trip")
-    run(cluster.store, job_id, ImageState.FAILED)
+def test_describe_as_json_holds_the_same(postgres_table: JobTable) -> None:
+    job_id = job(postgres_table.store, 2, name="trip")
+    run(postgres_table.store, job_id, ImageState.FAILED)
 
-    (told,) = cluster.run("describe", "trip", "--json").lines
+    (told,) = postgres_table.run("describe", "trip", "--json").lines
 
     assert (told["state"], told["reason"], told["why"]["reason"]) == ("failed", "AllImagesFailed", "AllImagesFailed")
     assert [image["key"] for image in told["failedImages"]] == ["0000.jpg", "0001.jpg"]
     assert told["lastEvents"][-1]["to"] == "failed"
 
 
-def test_why_is_one_line_that_names_what_has_to_happen(cluster: JobTable) -> None:
-    job_id = job(cluster.store)
+def test_why_is_one_line_that_names_what_has_to_happen(postgres_table: JobTable) -> None:
+    job_id = job(postgres_table.store)
     told = "no worker of region default is alive (never had one): start one, or see why none starts"
-    assert cluster.run("why", job_id).out == f"{told}; no shard is ahead of it\n"
+    assert postgres_table.run("why", job_id).out == f"{told}; no shard is ahead of it\n"
 
 
-def test_why_knows_the_caps_of_the_settings(cluster: JobTable) -> None:
-    cluster.register_worker()
-    cluster.environment["SAMJOBS_REGION_CONCURRENCY"] = "1"
-    running(cluster.store, job(cluster.store))
+def test_why_knows_the_caps_of_the_settings(postgres_table: JobTable) -> None:
+    postgres_table.register_worker()
+    postgres_table.environment["SAMJOBS_REGION_CONCURRENCY"] = "1"
+    running(postgres_table.store, job(postgres_table.store))
 
-    (told,) = cluster.run("why", job(cluster.store), "--json").lines
+    (told,) = postgres_table.run("why", job(postgres_table.store), "--json").lines
 
     assert told["reason"] == Reason.REGION_CAP
     assert told["message"].startswith("region default has 1 of 1 shards at work")
 
 
-def test_watch_ends_with_the_job_and_1_when_images_failed(cluster: JobTable) -> None:
-    job_id = job(cluster.store, 2, name="trip")
-    process = cluster.start("watch", "trip")
+def test_watch_ends_with_the_job_and_1_when_images_failed(postgres_table: JobTable) -> None:
+    job_id = job(postgres_table.store, 2, name="trip")
+    process = postgres_table.start("watch", "trip")
     assert process.stdout is not None
     assert "queued  0/2 images  no worker of region default is alive" in process.stdout.readline()
-    run(cluster.store, job_id, ImageState.FAILED)
+    run(postgres_table.store, job_id, ImageState.FAILED)
 
     out, _ = process.communicate(timeout=60)
 
@@ -255,61 +255,61 @@ def test_watch_ends_with_the_job_and_1_when_images_failed(cluster: JobTable) -> 
     assert "failed  2/2 images, 2 failed  all 2 images failed" in out.splitlines()[-1]
 
 
-def test_ctrl_c_ends_a_watch_and_leaves_the_job_alone(cluster: JobTable) -> None:
-    job_id = job(cluster.store, name="trip")
-    process = cluster.start("watch", "trip")
+def test_ctrl_c_ends_a_watch_and_leaves_the_job_alone(postgres_table: JobTable) -> None:
+    job_id = job(postgres_table.store, name="trip")
+    process = postgres_table.start("watch", "trip")
     assert process.stdout is not None
     process.stdout.readline()
     process.send_signal(signal.SIGINT)
     assert process.wait(timeout=60) == -signal.SIGINT
     assert "Traceback" not in process.communicate()[1]
-    assert read(cluster.store, job_id).state == "queued"
+    assert read(postgres_table.store, job_id).state == "queued"
 
 
-def test_events_are_the_whole_story_with_who_did_it(cluster: JobTable) -> None:
-    job_id = job(cluster.store, 2, name="trip")
-    cluster.run("suspend", "trip")
-    cluster.run("resume", "trip")
-    run(cluster.store, job_id)
+def test_events_are_the_whole_story_with_who_did_it(postgres_table: JobTable) -> None:
+    job_id = job(postgres_table.store, 2, name="trip")
+    postgres_table.run("suspend", "trip")
+    postgres_table.run("resume", "trip")
+    run(postgres_table.store, job_id)
 
-    lines = cluster.run("events", "trip").out.splitlines()
+    lines = postgres_table.run("events", "trip").out.splitlines()
 
     assert "job  queued → suspended  SuspendedByUser" in lines[1]
     assert lines[1].endswith("[samjobs suspend]")
-    changes = [(event["subject"], event["to"]) for event in cluster.run("events", "trip", "--json").lines]
+    changes = [(event["subject"], event["to"]) for event in postgres_table.run("events", "trip", "--json").lines]
     assert changes[-4:] == [("shard", "running"), ("job", "running"), ("shard", "succeeded"), ("job", "succeeded")]
 
 
 # cancel, suspend, resume, retry, dead
 
 
-def test_acts_say_of_each_job_what_they_did(cluster: JobTable) -> None:
-    first, second = job(cluster.store, name="first"), job(cluster.store, name="second")
-    assert cluster.run("suspend", "first").out == f"first ({str(first)[:8]}): suspended\n"
-    assert "first" in cluster.run("suspend", "first").out
-    assert cluster.run("cancel", "first", "second").out.splitlines() == [
+def test_acts_say_of_each_job_what_they_did(postgres_table: JobTable) -> None:
+    first, second = job(postgres_table.store, name="first"), job(postgres_table.store, name="second")
+    assert postgres_table.run("suspend", "first").out == f"first ({str(first)[:8]}): suspended\n"
+    assert "first" in postgres_table.run("suspend", "first").out
+    assert postgres_table.run("cancel", "first", "second").out.splitlines() == [
         f"first ({str(first)[:8]}): cancelled",
         f"second ({str(second)[:8]}): cancelled",
     ]
-    assert cluster.run("resume", "first").out == f"first ({str(first)[:8]}): has ended already: cancelled\n"
+    assert postgres_table.run("resume", "first").out == f"first ({str(first)[:8]}): has ended already: cancelled\n"
 
 
-def test_of_several_jobs_none_is_touched_when_one_is_unknown(cluster: JobTable) -> None:
-    first = job(cluster.store, name="first")
-    assert "no job 'nix'" in cluster.run("cancel", "first", "nix", code=2).last
-    assert read(cluster.store, first).state == "queued"
+def test_of_several_jobs_none_is_touched_when_one_is_unknown(postgres_table: JobTable) -> None:
+    first = job(postgres_table.store, name="first")
+    assert "no job 'nix'" in postgres_table.run("cancel", "first", "nix", code=2).last
+    assert read(postgres_table.store, first).state == "queued"
 
 
-def test_retry_takes_dead_shards_or_failed_images_or_both(cluster: JobTable) -> None:
-    job_id = job(cluster.store, 4, name="trip")
-    run(cluster.store, job_id, ImageState.FAILED)
-    _kill(cluster.store, job_id)
+def test_retry_takes_dead_shards_or_failed_images_or_both(postgres_table: JobTable) -> None:
+    job_id = job(postgres_table.store, 4, name="trip")
+    run(postgres_table.store, job_id, ImageState.FAILED)
+    _kill(postgres_table.store, job_id)
 
-    assert "give one of them" in cluster.run("retry", "trip", "--dead", "--failed-images", code=2).last
-    assert "2 failed images and 1 shards" in cluster.run("retry", "trip", "--failed-images").out
-    assert shard_of(cluster.store, job_id, 1).state is ShardState.DEAD
-    assert "0 failed images and 1 shards" in cluster.run("retry", "trip", "--dead").out
-    assert "nothing to retry" in cluster.run("retry", "trip").out
+    assert "give one of them" in postgres_table.run("retry", "trip", "--dead", "--failed-images", code=2).last
+    assert "2 failed images and 1 shards" in postgres_table.run("retry", "trip", "--failed-images").out
+    assert shard_of(postgres_table.store, job_id, 1).state is ShardState.DEAD
+    assert "0 failed images and 1 shards" in postgres_table.run("retry", "trip", "--dead").out
+    assert "nothing to retry" in postgres_table.run("retry", "trip").out
 
 
 def test_the_dead_are_listed_retried_and_purged(table: JobTable) -> None:

@@ -4,7 +4,9 @@
 admission, server-side apply, watches. `cluster` has a node too, and pods run.
 """
 
+from collections import Counter
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -17,22 +19,26 @@ from tests.conftest import missing
 
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark what needs Kubernetes, and let it come last: its programs and images may still be built beside the others.
+    """Mark what needs Kubernetes, and let its files come last: its programs and images may still be built beside the
+    others.
 
     Building them, the first time, does not count against a test's time.
     """
+    latest: Counter[Path] = Counter()
     for item in items:
-        if _needs(item) > 1:
+        needs = _needs(item)
+        latest[item.path] = max(needs, latest[item.path])
+        if needs > 1:
             item.add_marker(pytest.mark.needs_cluster)
-        if _needs(item) and item.get_closest_marker("timeout") is None:
+        if needs and item.get_closest_marker("timeout") is None:
             item.add_marker(pytest.mark.timeout(300, func_only=True))
-    items.sort(key=_needs)
+    items.sort(key=lambda item: latest[item.path])
 
 
 def _needs(item: pytest.Item) -> int:
     """0: no Kubernetes; 1: images, which are built after the programs; 2: an API server; 3: a node."""
     asked = set(getattr(item, "fixturenames", ()))
-    return 3 if "cluster" in asked else 2 if "api_server" in asked else 1 if "images" in asked else 0
+    return 3 if "cluster" in asked else 2 if "api_server" in asked else 1 if "container_images" in asked else 0
 
 
 @pytest.fixture(scope="session")

@@ -17,7 +17,7 @@ PROGRAMS = (*built.PROGRAMS, "runc")
 
 
 @pytest.fixture(scope="session")
-def images(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Image]]:
+def container_images(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Image]]:
     """The controller's and the worker's image, by name. The worker is the small one, without torch."""
     lacking = [program for program in PROGRAMS if shutil.which(program) is None]
     if lacking or os.geteuid() != 0:

@@ -38,9 +38,9 @@ def name(request: pytest.FixtureRequest) -> str:
 
 
 @pytest.fixture
-def image(images: dict[str, Image], name: str) -> Image:
+def image(container_images: dict[str, Image], name: str) -> Image:
     """Its image."""
-    return images[name]
+    return container_images[name]
 
 
 def test_it_runs_as_a_user_without_rights_who_can_write_to_tmp_alone(image: Image) -> None:

@@ -54,8 +54,8 @@ def free_port() -> int:
 class Services:
     """What compose.yaml says, at other addresses."""
 
-    def __init__(self, images: dict[str, Image], **addresses: str) -> None:
-        self._images, self._addresses = images, addresses
+    def __init__(self, container_images: dict[str, Image], **addresses: str) -> None:
+        self._images, self._addresses = container_images, addresses
         self._said = compose.filled(compose.load())["services"]
         self._ports = {name: free_port() for name in self._said}
         self.api_port = free_port()
@@ -92,10 +92,10 @@ class Services:
 
 
 def test_a_job_goes_from_bucket_to_bucket_and_both_processes_end_well_when_told(
-    images: dict[str, Image], empty_database: str, redis_url: str, store_url: str
+    container_images: dict[str, Image], empty_database: str, redis_url: str, store_url: str
 ) -> None:
     services = Services(
-        images, SAMJOBS_DATABASE_URL=empty_database, SAMJOBS_REDIS_URL=redis_url, AWS_ENDPOINT_URL=store_url
+        container_images, SAMJOBS_DATABASE_URL=empty_database, SAMJOBS_REDIS_URL=redis_url, AWS_ENDPOINT_URL=store_url
     )
     assert "migrated" in services.ended("migrate")
     services.ended("bucket")
@@ -134,9 +134,9 @@ def listed(port: int, token: str) -> dict[str, Any]:
 
 @pytest.mark.parametrize("name", ["controller", "worker"])
 def test_without_a_database_it_ends_with_one_line_that_says_which_and_what_to_do(
-    images: dict[str, Image], name: str
+    container_images: dict[str, Image], name: str
 ) -> None:
-    with images[name].started(env={"SAMJOBS_DATABASE_URL": NOBODY, "SAMJOBS_HEALTH_PORT": 0}) as container:
+    with container_images[name].started(env={"SAMJOBS_DATABASE_URL": NOBODY, "SAMJOBS_HEALTH_PORT": 0}) as container:
         container.ends(3)
         (line,) = container.said.splitlines()
     assert "127.0.0.1:1" in line
