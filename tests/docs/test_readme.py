@@ -12,7 +12,7 @@ from samjobs.spec import Format, Mode
 ROOT = Path(__file__).resolve().parents[2]
 README = (ROOT / "README.md").read_text()
 DOCUMENTS = ["README.md", "CHANGELOG.md", "docs/decisions.md", "docs/limits.md", "docs/queue.md", "docs/containers.md"]
-DOCUMENTS += ["docs/kubernetes.md", "docs/test-cluster.md"]
+DOCUMENTS += ["docs/kubernetes.md", "docs/test-cluster.md", "docs/api.md", "SECURITY.md"]
 
 
 @pytest.mark.parametrize("document", DOCUMENTS)
