@@ -1,4 +1,4 @@
-"""The application: all routes, around them what holds for each, and its own description."""
+"""The application: all routes, what holds for each of them, and its own description."""
 
 from collections.abc import Callable
 from typing import Any
@@ -8,7 +8,6 @@ from fastapi.routing import APIRoute
 
 from api import openapi, problems
 from api.context import Context
-from api.edge import Edge
 from api.models import DeadOrder, RetryOrder, Submission
 from api.problems import malformed
 from api.routes import admin, details, jobs, me, progress, queue
@@ -35,8 +34,6 @@ def create_app(context: Context | None) -> FastAPI:
         app.include_router(part.router)
     add_page(app)
     app.openapi = _once(lambda: openapi.document(app, BODIES))  # type: ignore[method-assign]
-    if context is not None:
-        app.add_middleware(Edge, metrics=context.metrics)
     return app
 
 

@@ -10,6 +10,7 @@ from typing import Annotated, TypeVar
 from fastapi import Depends, Request
 from pydantic import BaseModel, ValidationError
 from pydantic_core import from_json
+from starlette.requests import ClientDisconnect
 
 from api.context import Asking, Here
 from api.openapi import given_schemas
@@ -25,7 +26,7 @@ async def body_of(request: Request, context: Here, caller: Asking) -> bytes:
     """The whole body, of a caller who is known: nothing is read of strangers.
 
     Raises:
-        Refused: it is no JSON by its headers, too large, or did not come in time.
+        Refused: it is no JSON by its headers, too large, or did not come, or not in time.
     """
     limit = context.settings.api_max_body_bytes
     kind = request.headers.get("content-type")
@@ -45,6 +46,8 @@ async def body_of(request: Request, context: Here, caller: Asking) -> bytes:
                     raise _too_large(limit)
     except TimeoutError:
         raise Refused(408, "timeout", f"the body did not come within {PATIENCE_S:.0f} s") from None
+    except ClientDisconnect:
+        raise malformed("body", "the connection ended before it") from None  # for the metrics: nobody reads it
     if kind is None and read:
         raise _no_json()
     return bytes(read)

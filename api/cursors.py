@@ -73,7 +73,7 @@ def read_index(cursor: str) -> int:
         Refused: it was not made by it.
     """
     match _read(cursor):
-        case ["n", int(index)] if -1 <= index < 2**31 - 1:
+        case ["n", int(index)] if not isinstance(index, bool) and -1 <= index < 2**31 - 1:
             return index
     raise _bad(cursor)
 

@@ -1,4 +1,8 @@
-"""What is done for every request, around all routes: its time is measured, its answer gets headers."""
+"""What is done for every request: its time is measured, its answer gets headers.
+
+Around the whole application: where it is added as one of Starlette's middlewares, answers to faults of the code would
+pass by it, neither counted nor with headers.
+"""
 
 import time
 
@@ -11,7 +15,7 @@ _METHODS = frozenset({"GET", "POST", "HEAD", "OPTIONS", "PUT", "PATCH", "DELETE"
 
 
 class Edge:
-    """ASGI middleware."""
+    """The application that a server is given."""
 
     def __init__(self, app: ASGIApp, metrics: Metrics) -> None:
         self._app, self._metrics = app, metrics

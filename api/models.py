@@ -266,7 +266,7 @@ class DeadDone(Model):
 
     jobs: int
     shards: int
-    more: bool = Field(description="The tenant has more of them: ask once more.")
+    more: bool = Field(description="The tenant has more of them, and some were moved: ask once more.")
     refused: list["RefusedJob"] = Field(description="Jobs that were left as they are, and why.")
 
 

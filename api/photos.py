@@ -2,16 +2,20 @@
 
 Whoever wrote the job wrote the address, so it is read through the same guard as a worker's inputs, and limited like
 them. Two are read at once, each within half of the memory that the settings grant to pictures: who asks for more waits,
-in no thread of the others, and not for long on a storage that is slow.
+in no thread of the others, and not for long on a storage that is slow. Nor for long on the others: what was asked for
+by a caller who has left is still in the line.
 """
 
+import asyncio
 import io
+from collections.abc import Callable
+from typing import TypeVarTuple
 
 import anyio
 import anyio.to_thread
 from PIL import Image
 
-from api.problems import Refused
+from api.problems import RETRY_AFTER_S, Refused
 from samjobs.errors import AccessDenied, ImageError, InvalidInput, ObjectMissing
 from samjobs.segmentation import images, records
 from samjobs.segmentation.engines.base import LongSide
@@ -21,20 +25,22 @@ from samjobs.storage import Storage
 AT_ONCE = 2
 QUALITY = 85
 LARGEST_RECORD = 64 << 20
+PATIENCE_S = 20.0
+Asked = TypeVarTuple("Asked")
 
 
 class Photos:
     """What reads them."""
 
-    def __init__(self, settings: Settings, storage: Storage) -> None:
-        self._storage = storage
+    def __init__(self, settings: Settings, storage: Storage, patience_s: float = PATIENCE_S) -> None:
+        self._storage, self._patience_s = storage, patience_s
         self._memory = settings.memory_bytes // AT_ONCE
         self._limits = images.Limits(
             min(settings.max_image_bytes, self._memory), min(settings.max_image_pixels, 2**31 - 1)
         )
         # Of a record that is read and judged, about eight times its size is held for a moment.
         self._largest_record = min(LARGEST_RECORD, self._memory // 8)
-        self._turns = anyio.CapacityLimiter(AT_ONCE)
+        self._turns, self._threads = asyncio.Semaphore(AT_ONCE), anyio.CapacityLimiter(AT_ONCE)
 
     async def jpeg(self, uri: str, tenant: str, longest_side: int) -> bytes:
         """A tenant's photo at `uri`, its longer side at most so many pixels.
@@ -43,7 +49,7 @@ class Photos:
             Refused: it is not there, cannot be read from here, or is none that can be shown.
             StorageUnavailable: its storage does not answer.
         """
-        return await anyio.to_thread.run_sync(self._jpeg, uri, tenant, longest_side, limiter=self._turns)
+        return await self._in_turn(self._jpeg, uri, tenant, longest_side)
 
     async def record(self, uri: str, tenant: str) -> bytes:
         """A tenant's record at `uri`, as it was written.
@@ -52,7 +58,24 @@ class Photos:
             Refused: it is not there, cannot be read from here, or is no record.
             StorageUnavailable: its storage does not answer.
         """
-        return await anyio.to_thread.run_sync(self._record, uri, tenant, limiter=self._turns)
+        return await self._in_turn(self._record, uri, tenant)
+
+    async def _in_turn(self, read: Callable[[*Asked], bytes], *asked: *Asked) -> bytes:
+        """What `read` returns, when it is this one's turn.
+
+        Raises:
+            Refused: that takes too long.
+        """
+        try:
+            async with asyncio.timeout(self._patience_s):
+                await self._turns.acquire()
+        except TimeoutError:
+            told = "so many photos and results are asked for that this one had no turn: ask again"
+            raise Refused(503, "busy", told, headers={"Retry-After": str(RETRY_AFTER_S)}) from None
+        try:
+            return await anyio.to_thread.run_sync(read, *asked, limiter=self._threads)
+        finally:
+            self._turns.release()
 
     def _record(self, uri: str, tenant: str) -> bytes:
         try:

@@ -11,14 +11,12 @@ The database must be there at the start: a supervisor starts it again. Later an 
 """
 
 import logging
-import signal
 import socket
 import threading
 import time
 from collections.abc import Mapping
 from contextlib import ExitStack, suppress
 from dataclasses import replace
-from enum import IntEnum
 from types import MappingProxyType
 from typing import Any
 
@@ -28,16 +26,19 @@ from api.access import access_of
 from api.access.caller import Access
 from api.app import create_app
 from api.context import Context
+from api.edge import Edge
 from api.metrics import Metrics
 from api.photos import Photos
 from api.readiness import Readiness
 from api.sampling import Samples
+from api.silent import Silent
 from api.sse import Watchers
 from samjobs import __version__, memory
 from samjobs.client import Client
-from samjobs.errors import DatabaseUnavailable, InvalidInput, SamjobsError, describe
+from samjobs.errors import InvalidInput, SamjobsError
 from samjobs.health import HealthPort
-from samjobs.settings import Settings, load
+from samjobs.process import Exit, end_by_next_signal, run, signalled
+from samjobs.settings import Settings
 from samjobs.storage import Storage, access_for, access_of_server
 
 log = logging.getLogger("api")
@@ -46,48 +47,32 @@ log = logging.getLogger("api")
 LEAVE_S = 10.0
 # An event loop that is silent for longer hangs.
 HUNG_S = 30.0
+# A caller who is silent for longer, in the middle of something, is cut off.
+SILENT_S = 30.0
+TICKS_OF_A_SECOND = 10
 # With a storage: whoever looks at a photo does not wait for long, and others wait for their turn.
 PATIENCE: Mapping[str, Any] = MappingProxyType(
     {"connect_timeout_s": 5.0, "read_timeout_s": 10.0, "total_timeout_s": 30.0, "retries": 1}
 )
 WAITING = 1024  # connections that nobody has accepted yet
-# Waited for by the first thread and handled nowhere: no handler can interrupt a thread that holds a lock.
-SIGNALS = (signal.SIGTERM, signal.SIGINT)
-
-
-class Exit(IntEnum):
-    """Exit codes."""
-
-    DONE = 0
-    MISSING = 3
-    BROKEN = 4
 
 
 def main() -> Exit:
-    """Serve until asked to end. SIGNALS must be blocked, in this thread and before any other."""
-    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
-    try:
-        with ExitStack() as stack:
-            return _serve(load(), stack)
-    except SamjobsError as error:
-        log.critical("%s%s", describe(error), _remedy(error))
-        return Exit.MISSING
-    except Exception as error:
-        log.critical("this process ends by an unexpected error: %s", describe(error), exc_info=True)
-        return Exit.BROKEN
-
-
-def _remedy(error: SamjobsError) -> str:
-    """What the library cannot know: where this process has its address from."""
-    return "; start it, or name another in SAMJOBS_DATABASE_URL" if isinstance(error, DatabaseUnavailable) else ""
+    """Serve until asked to end. The signals must be blocked, in this thread and before any other."""
+    return run(_serve, log)
 
 
 class Server(uvicorn.Server):
-    """Uvicorn's, in a thread: it tells how long its event loop has been silent, and handles no signal."""
+    """Uvicorn's, in a thread: it tells how long its event loop has been silent, and handles no signal.
 
-    def __init__(self, config: uvicorn.Config, listening: socket.socket) -> None:
+    Args:
+        patience_s: how long a caller may keep a connection without going on; see `api/silent.py`.
+    """
+
+    def __init__(self, config: uvicorn.Config, listening: socket.socket, patience_s: float = SILENT_S) -> None:
         super().__init__(config)
         self._socket = listening
+        self._silent = Silent(patience_s)
         self._ticked_at = time.monotonic()
         self.thread = threading.Thread(target=self._run, name="http", daemon=True)
 
@@ -99,6 +84,8 @@ class Server(uvicorn.Server):
     async def on_tick(self, counter: int) -> bool:
         """Uvicorn's own hook."""
         self._ticked_at = time.monotonic()
+        if counter % TICKS_OF_A_SECOND == 0:
+            self._silent.cut(self.server_state.connections)
         return await super().on_tick(counter)
 
     def _run(self) -> None:
@@ -129,19 +116,12 @@ def _serve(settings: Settings, stack: ExitStack) -> Exit:
     memory.settle()
     context.samples.start()
     server.thread.start()
-    while server.thread.is_alive() and not _signalled():
+    while server.thread.is_alive() and not signalled():
         pass
     if not server.thread.is_alive():
         return Exit.BROKEN
     _end(context, server)
     return Exit.DONE
-
-
-def _signalled() -> bool:
-    """Whether this process is asked to end, within a second. After a stop and a continuation Python may give a signal
-    that nobody sent."""
-    got = signal.sigtimedwait(SIGNALS, 1.0)
-    return got is not None and got.si_signo in SIGNALS
 
 
 def _context(settings: Settings, client: Client, access: Access, stack: ExitStack) -> Context:
@@ -165,8 +145,10 @@ def _context(settings: Settings, client: Client, access: Access, stack: ExitStac
 
 def _config(context: Context) -> uvicorn.Config:
     return uvicorn.Config(
-        create_app(context),
+        Edge(create_app(context), context.metrics),
         lifespan="off",
+        http="h11",  # which bounds a request's head
+        ws="none",
         log_config=None,
         access_log=False,
         proxy_headers=False,  # nothing depends on who a proxy says that it stands for
@@ -211,9 +193,7 @@ def _health(settings: Settings, context: Context, server: Server) -> HealthPort:
 
 def _end(context: Context, server: Server) -> None:
     """Answer what is in hand, and no more. A second signal no longer waits for that."""
-    for number in SIGNALS:
-        signal.signal(number, signal.SIG_DFL)
-    signal.pthread_sigmask(signal.SIG_UNBLOCK, SIGNALS)
+    end_by_next_signal()
     context.samples.stop()
     server.should_exit = True
     context.watchers.close()

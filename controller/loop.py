@@ -16,9 +16,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from controller.context import Context, Counts
-from controller.outages import DATABASE, REDIS
+from controller.outages import DATABASE, DATABASE_FAULTS, REDIS
 from controller.steps import admit, deliver, dispatch, expand, expire, failover, heal, measure, prune, reclaim
-from samjobs.errors import DatabaseUnavailable, OutputUnwritable, QueueUnavailable, SchemaMismatch
+from samjobs.errors import QueueUnavailable
 from samjobs.store import now
 from samjobs.store.notify import Listener
 
@@ -134,7 +134,7 @@ class Loop:
         try:
             with ctx.store.read() as conn:
                 now(conn)
-        except (DatabaseUnavailable, OutputUnwritable, SchemaMismatch) as error:
+        except DATABASE_FAULTS as error:
             ctx.outages.failed(DATABASE, error)
             return False
         return True
@@ -152,7 +152,7 @@ class Loop:
         started = time.monotonic()
         try:
             counts = dict(step.run(ctx))
-        except (DatabaseUnavailable, OutputUnwritable, SchemaMismatch) as error:
+        except DATABASE_FAULTS as error:
             ctx.outages.failed(DATABASE, error)
             return False
         except QueueUnavailable as error:

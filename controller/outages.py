@@ -9,12 +9,14 @@ import threading
 import time
 from dataclasses import dataclass
 
-from samjobs.errors import SamjobsError
+from samjobs.errors import DatabaseUnavailable, OutputUnwritable, SamjobsError, SchemaMismatch
 
 DATABASE = "database"
 REDIS = "redis"
 KUBERNETES = "kubernetes"
 FIRST_PAUSE_S = 1.0
+# What a database raises that is away, full, or of another version.
+DATABASE_FAULTS = (DatabaseUnavailable, OutputUnwritable, SchemaMismatch)
 
 log = logging.getLogger("controller")
 

@@ -12,10 +12,8 @@ SAMJOBS_KUBERNETES_CONFIG is set. Any number of controllers may run at once, one
 """
 
 import logging
-import signal
 import threading
 from contextlib import ExitStack
-from enum import IntEnum
 from typing import TYPE_CHECKING
 
 from controller.background import Background
@@ -27,11 +25,12 @@ from controller.metrics import Metrics
 from controller.outages import REDIS, Outages
 from controller.outbox import Outbox
 from samjobs import __version__, memory
-from samjobs.errors import DatabaseUnavailable, InvalidInput, QueueUnavailable, SamjobsError, describe
+from samjobs.errors import QueueUnavailable
 from samjobs.health import HealthPort
+from samjobs.process import Exit, end_by_next_signal, run, shared_store, signalled
 from samjobs.queue import RedisQueue
-from samjobs.settings import Settings, load
-from samjobs.store import Store, check_schema, connect
+from samjobs.settings import Settings
+from samjobs.store import Store, check_schema
 from samjobs.store.notify import Listener
 
 if TYPE_CHECKING:
@@ -40,7 +39,6 @@ if TYPE_CHECKING:
 log = logging.getLogger("controller")
 
 CONNECTIONS = 5  # the loop, the lister, the outbox, Kubernetes, and one to spare
-ASK_AFTER_S = 2.0  # an outage is met by trying again, and a shard that is due should not wait for a question
 # Between two tries of a server that is away, at most; less where the poll is shorter.
 LONGEST_PAUSE_S = 15.0
 # A loop that is silent for three polls and this is stuck.
@@ -49,39 +47,15 @@ STUCK_S = 30.0
 LISTING_REST_S, SENDING_REST_S = 0.2, 1.0
 # How long the end waits for threads whose storage or receiver does not answer.
 LEAVE_S = 15.0
-# Waited for by the first thread and handled nowhere: no handler can interrupt a thread that holds a lock.
-SIGNALS = (signal.SIGTERM, signal.SIGINT)
-
-
-class Exit(IntEnum):
-    """Exit codes."""
-
-    DONE = 0
-    MISSING = 3
-    BROKEN = 4
 
 
 def main() -> Exit:
-    """Run a controller until it is asked to end. SIGNALS must be blocked, in this thread and before any other."""
-    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
-    try:
-        with ExitStack() as stack:
-            return _control(load(), stack)
-    except SamjobsError as error:
-        log.critical("%s%s", describe(error), _remedy(error))
-        return Exit.MISSING
-    except Exception as error:
-        log.critical("this process ends by an unexpected error: %s", describe(error), exc_info=True)
-        return Exit.BROKEN
-
-
-def _remedy(error: SamjobsError) -> str:
-    """What the library cannot know: where this process has its address from."""
-    return "; start it, or name another in SAMJOBS_DATABASE_URL" if isinstance(error, DatabaseUnavailable) else ""
+    """Run a controller until it is asked to end. The signals must be blocked, in this thread and before any other."""
+    return run(_control, log)
 
 
 def _control(settings: Settings, stack: ExitStack) -> Exit:
-    store = _opened(settings, stack)
+    store = shared_store(settings, stack, CONNECTIONS)
     check_schema(store)
     queue = RedisQueue.connect(settings.redis_url)
     stack.callback(queue.close)
@@ -117,31 +91,11 @@ def _control(settings: Settings, stack: ExitStack) -> Exit:
     def broken() -> bool:
         return not thread.is_alive() or (front is not None and front.watch.ended.is_set())
 
-    while not broken() and not _signalled():
+    while not broken() and not signalled():
         pass
     code = Exit.BROKEN if broken() else Exit.DONE
     _end(ctx, listener, stop, thread, front)
     return code
-
-
-def _signalled() -> bool:
-    """Whether this process is asked to end, within a second. After a stop and a continuation Python may give a signal
-    that nobody sent."""
-    got = signal.sigtimedwait(SIGNALS, 1.0)
-    return got is not None and got.si_signo in SIGNALS
-
-
-def _opened(settings: Settings, stack: ExitStack) -> Store:
-    store = connect(
-        settings.database_url, pooled=settings.database_pooled, connections=CONNECTIONS, ask_after_s=ASK_AFTER_S
-    )
-    stack.callback(store.close)
-    if store.is_sqlite:
-        raise InvalidInput(
-            f"SAMJOBS_DATABASE_URL: {store.name} is a SQLite file, which a controller and its workers cannot share:"
-            " give postgresql://user:password@host:port/name (`samjobs process` works on a SQLite file)"
-        )
-    return store
 
 
 def _context(settings: Settings, store: Store, queue: RedisQueue, stack: ExitStack) -> Context:
@@ -197,9 +151,7 @@ def _end(
     ctx: Context, listener: Listener | None, stop: threading.Event, loop: threading.Thread, front: "Front | None"
 ) -> None:
     """Let each thread finish what it has in hand. A second signal no longer waits for that."""
-    for number in SIGNALS:
-        signal.signal(number, signal.SIG_DFL)
-    signal.pthread_sigmask(signal.SIG_UNBLOCK, SIGNALS)
+    end_by_next_signal()
     stop.set()
     if listener is not None:
         listener.close()

@@ -62,6 +62,7 @@ from samjobs.store.rows import (
 )
 
 POLL_S = 1.0
+REDIS_PAUSE_S = 30.0
 LONGEST_KEY = 255
 MAX_SPEC_BYTES = 1 << 20  # far above what a hundred listed images need
 _NAME: TypeAdapter[str] = TypeAdapter(Name)
@@ -85,6 +86,7 @@ class Client(AbstractContextManager["Client"]):
         """
         self._settings = settings.load()
         self._actor = actor
+        self._minutes = _Minutes(self._settings.redis_url)
         self.store: Store = opened(
             self._settings.database_url if url is None else url,
             pooled=self._settings.database_pooled if pooled is None else pooled,
@@ -145,7 +147,6 @@ class Client(AbstractContextManager["Client"]):
             InvalidInput: the spec, the name or the tenant is wrong; nothing was written.
             KeyReused: the key was given with another request.
         """
-        where = self._transaction(within)
         _check_name("tenant", tenant)
         wanted = _valid(spec, tenant, self._fence)
         if name is not None:
@@ -158,7 +159,24 @@ class Client(AbstractContextManager["Client"]):
         if key is not None and not (1 <= len(key) <= LONGEST_KEY and key.isprintable()):
             raise InvalidInput(f"key {key[:80]!r} is none: give 1 to {LONGEST_KEY} characters that can be printed")
         request = None if key is None else (key, _request_hash(wanted, name))
-        with Storage() as storage, where as conn:
+        try:
+            return self._submit(wanted, tenant, name, uid, request, within)
+        except _KeyInUse:
+            if within is not None:  # that transaction is the caller's to repeat
+                raise
+            # Whoever was faster has committed.
+            return self._submit(wanted, tenant, name, uid, request, within)
+
+    def _submit(
+        self,
+        wanted: JobSpec,
+        tenant: str,
+        name: str | None,
+        uid: UUID | None,
+        request: tuple[str, str] | None,
+        within: Connection | None,
+    ) -> Submitted:
+        with Storage() as storage, self._transaction(within) as conn:
             if request is not None and (first := _repeated(conn, tenant, *request)) is not None:
                 return Submitted(first, created=False)
             submitted = jobs.submit(conn, wanted, tenant=tenant, name=name, uid=uid, actor=self._actor)
@@ -208,9 +226,10 @@ class Client(AbstractContextManager["Client"]):
         with self.store.read() as conn:
             found = _job(conn, job).id
             view = views.waiting_view(conn, found, limits, alive_within_s=self.alive_within_s)
-        assert view is not None, "found in this transaction"
+        if view is None:
+            raise InvalidInput(f"job {found} has just been forgotten")
         if limits.tenant_rate_per_minute is not None:
-            minute_left = _minute_left(self._settings, view.tenant, limits.tenant_rate_per_minute, view.at)
+            minute_left = self._minutes.left(view.tenant, limits.tenant_rate_per_minute, view.at)
             view = replace(view, minute_left=minute_left)
         return waiting.why(view)
 
@@ -395,33 +414,47 @@ def _repeated(conn: Connection, tenant: str, key: str, request_hash: str) -> UUI
     return None if first is None else first.job_id
 
 
+class _KeyInUse(DatabaseUnavailable):
+    """The same request is being submitted by somebody else: this one is undone, and may be repeated."""
+
+
 def _remember(conn: Connection, tenant: str, key: str, request_hash: str, job_id: UUID) -> None:
     """Keep what the key was given for.
 
     Raises:
         KeyReused: somebody else gives it just now, with another request.
-        DatabaseUnavailable: the same request is being submitted by somebody else: this one is undone, and may be
-            repeated.
+        _KeyInUse: or with this one.
     """
     if repeats.remember(conn, tenant, key, request_hash, job_id):
         return
     if _repeated(conn, tenant, key, request_hash) != job_id:
-        raise DatabaseUnavailable(f"key {key!r} is being used by another submission: repeat this one")
+        raise _KeyInUse(f"key {key!r} is being used by another submission: repeat this one")
 
 
-def _minute_left(set_to: settings.Settings, tenant: str, rate: int, at: datetime) -> int | None:
-    """What the tenant may still send in this minute; None where nobody can be asked."""
-    try:
-        from samjobs.queue import RedisQueue  # only an installation with Redis has its library
-    except ModuleNotFoundError:
-        return None
-    queue = RedisQueue.connect(set_to.redis_url)
-    try:
-        return queue.minute_left([tenant], rate, int(at.timestamp() // 60))[tenant]
-    except QueueUnavailable:
-        return None
-    finally:
-        queue.close()
+class _Minutes:
+    """Asks Redis what tenants may still send. When it did not answer it is left alone for a while: each question to a
+    server that is silent takes seconds, and a process that serves many would soon do nothing else."""
+
+    def __init__(self, redis_url: str) -> None:
+        self._redis_url = redis_url
+        self._next_at = 0.0  # monotonic
+
+    def left(self, tenant: str, rate: int, at: datetime) -> int | None:
+        """What the tenant may still send in this minute; None where nobody can be asked."""
+        if time.monotonic() < self._next_at:
+            return None
+        try:
+            from samjobs.queue import RedisQueue  # only an installation with Redis has its library
+        except ModuleNotFoundError:
+            return None
+        queue = RedisQueue.connect(self._redis_url)
+        try:
+            return queue.minute_left([tenant], rate, int(at.timestamp() // 60))[tenant]
+        except QueueUnavailable:
+            self._next_at = time.monotonic() + REDIS_PAUSE_S
+            return None
+        finally:
+            queue.close()
 
 
 def _check_name(field: str, value: str) -> None:

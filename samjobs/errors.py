@@ -2,7 +2,7 @@
 
 Every edge translates its library's exceptions into these where it calls that library: file systems and fsspec in
 `storage/faults.py`, Pillow in `segmentation/imagefile.py`, torch and CUDA in
-`segmentation/engines/`, SQLAlchemy in `store/faults.py`, the Kubernetes client in `controller/kube/api.py`.
+`segmentation/engines/`, SQLAlchemy in `store/faults.py`, the Kubernetes client in `controller/kube/connection.py`.
 """
 
 import re

@@ -11,6 +11,7 @@ import hashlib
 import json
 import re
 import unicodedata
+from datetime import datetime
 from enum import StrEnum
 from typing import Annotated, Any, Literal, Self, TypeVar
 
@@ -332,6 +333,13 @@ class JobSpec(Model):
     dedupe: bool = Field(True, description="An equal job that is still active is joined, not queued twice.")
     callback: HttpUrl | None = Field(None, description="https address told of the end.")
     resume: bool = Field(True, description="Keep results that still hold. False: do every image again.")
+
+    @field_validator("not_before")
+    @classmethod
+    def _inside_the_calendar(cls, value: datetime | None) -> datetime | None:
+        if value is not None and not 1 < value.year < 9999:  # so that it is a time in every zone, and an hour later
+            raise ValueError(f"{value.isoformat()} is at an end of the calendar: give a year from 2 to 9998")
+        return value
 
     @field_validator("callback")
     @classmethod

@@ -89,7 +89,7 @@ def read(path: Path) -> tuple[Entry, ...]:
         raise InvalidInput(
             f"the file of tokens {path} cannot be read: {error.strerror}: `samjobs token --file` writes one"
         ) from None
-    except yaml.YAMLError as error:
+    except (yaml.YAMLError, ValueError, RecursionError) as error:  # the last two: a date that is none; nested too deep
         raise InvalidInput(f"the file of tokens {path} is no YAML: {describe(error, 300)}") from None
     try:
         entries = tuple(_ENTRIES.validate_python([] if found is None else found))

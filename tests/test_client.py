@@ -1,5 +1,6 @@
 """Jobs from Python: what one submits, sees, waits for and stops."""
 
+import socket
 import threading
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
@@ -274,6 +275,31 @@ def test_a_tenants_minute_is_told_where_redis_can_be_asked(
     with Client(postgres_url) as client:
         assert client.why(job_id)[0] is Reason.NEXT_IN_LINE
     queue.close()
+
+
+def test_a_redis_that_did_not_answer_is_not_asked_again_at_once(
+    postgres_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as redis:
+        monkeypatch.setenv("SAMJOBS_TENANT_RATE_PER_MINUTE", "1")
+        monkeypatch.setenv("SAMJOBS_REDIS_URL", f"redis://127.0.0.1:{redis.getsockname()[1]}")
+        with Client(postgres_url) as client:
+            job_id = client.submit(asked()).job_id
+            for actor in ("ada", "bob"):
+                assert client.acting(actor).why(job_id)[0] is Reason.NO_WORKER
+                assert _asked(redis) == (actor == "ada")
+
+
+def _asked(server: socket.socket) -> bool:
+    """Whether anybody came since the last time; all are let in, and sent away."""
+    came = False
+    server.setblocking(False)
+    while True:
+        try:
+            server.accept()[0].close()
+        except BlockingIOError:
+            return came
+        came = True
 
 
 def _worker(conn: Connection) -> None:

@@ -46,6 +46,8 @@ def test_a_file_without_entries_lets_nobody_in(file: Path, text: str) -> None:
         ("name: ci\n", r"tokens\.yaml: the whole: .*valid list"),
         (lines() + lines(name="other"), r"a tokenSha256 is in it twice"),
         ("- [", r"tokens\.yaml is no YAML: .*line"),
+        ("- name: 2026-99-99\n", r"is no YAML: .*month"),
+        ("[" * 20_000, r"is no YAML: RecursionError"),
         ("- !!python/object/apply:os.system [ls]", r"is no YAML: .*could not determine a constructor"),
     ],
 )

@@ -17,25 +17,17 @@ is loaded, and no child process is ever forked.
 import logging
 import os
 from contextlib import ExitStack
-from enum import IntEnum
+from functools import partial
 from uuid import uuid4
 
 from samjobs import memory
-from samjobs.errors import (
-    DatabaseUnavailable,
-    DeviceFault,
-    InvalidInput,
-    ModelUnavailable,
-    SamjobsError,
-    describe,
-)
 from samjobs.execution.shard import Host
 from samjobs.health import HealthPort
-from samjobs.names import WEIGHTLESS_EXIT
+from samjobs.process import Exit, run, shared_store
 from samjobs.queue import RedisQueue
-from samjobs.settings import Settings, load
+from samjobs.settings import Settings
 from samjobs.storage import Storage, access_of_server
-from samjobs.store import Store, check_schema, connect
+from samjobs.store import check_schema
 from worker.drain import Drain
 from worker.gather import Gatherer
 from worker.loop import ShardWorker, worker_class
@@ -47,113 +39,70 @@ from worker.runner import Runner
 log = logging.getLogger("worker")
 
 CONNECTIONS = 3  # the loop, the gatherer, and what it gathers
-ASK_AFTER_S = 2.0  # an outage is met by trying again, and a start should not wait for a question
 RESERVED_CONNECTIONS = 2  # the presence's and the lease's heartbeats
-
-
-class Exit(IntEnum):
-    """Exit codes."""
-
-    DRAINED = 0
-    MISSING = 3
-    BROKEN = 4
-    WEIGHTLESS = WEIGHTLESS_EXIT
 
 
 def main() -> Exit:
     """Run a worker until it is asked to end, or cannot go on."""
-    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
     drain = Drain()
     drain.listen()
-    try:
-        _work(load(), drain)
-    except DeviceFault as error:
-        log.critical("this process ends, since later calls would fail alike: %s", describe(error))
-        return Exit.BROKEN
-    except ModelUnavailable as error:
-        log.critical("%s", describe(error))
-        return Exit.WEIGHTLESS
-    except SamjobsError as error:
-        log.critical("%s%s", describe(error), _remedy(error))
-        return Exit.MISSING
-    except Exception as error:
-        log.critical("this process ends by an unexpected error: %s", describe(error), exc_info=True)
-        return Exit.BROKEN
-    log.info("drained")
-    return Exit.DRAINED
+    code = run(partial(_work, drain), log)
+    if code is Exit.DONE:
+        log.info("drained")
+    return code
 
 
-def _remedy(error: SamjobsError) -> str:
-    """What the library cannot know: where this process has its address from."""
-    return "; start it, or name another in SAMJOBS_DATABASE_URL" if isinstance(error, DatabaseUnavailable) else ""
-
-
-def _work(settings: Settings, drain: Drain) -> None:
+def _work(drain: Drain, settings: Settings, stack: ExitStack) -> Exit:
     loop_class = worker_class(settings.worker_class)
     access = access_of_server(settings)
     incarnation = uuid4()
     metrics = Metrics(settings)
-    with ExitStack() as stack:
-        store = _opened(stack, settings, CONNECTIONS)
-        reserved = _opened(stack, settings, RESERVED_CONNECTIONS)
-        check_schema(store)
-        queue = RedisQueue.connect(settings.redis_url)
-        stack.callback(queue.close)
-        queue.ping()
-        presence = Presence(reserved, incarnation, settings, drain)
-        metrics.watch_heartbeat(presence.age_s)
-        port = stack.enter_context(
-            HealthPort(
-                settings.health_host,
-                settings.health_port,
-                metrics.registry,
-                alive=presence.alive,
-                ready=presence.ready,
-            )
+    store = shared_store(settings, stack, CONNECTIONS)
+    reserved = shared_store(settings, stack, RESERVED_CONNECTIONS)
+    check_schema(store)
+    queue = RedisQueue.connect(settings.redis_url)
+    stack.callback(queue.close)
+    queue.ping()
+    presence = Presence(reserved, incarnation, settings, drain)
+    metrics.watch_heartbeat(presence.age_s)
+    port = stack.enter_context(
+        HealthPort(
+            settings.health_host,
+            settings.health_port,
+            metrics.registry,
+            alive=presence.alive,
+            ready=presence.ready,
         )
-        log.info("worker %s starts in region %s: probes on port %d", incarnation, settings.region, port.server_port)
-        stack.enter_context(presence)
-        resident = Resident(settings, metrics)
-        stack.callback(resident.close)
-        info = resident.load().info
-        memory.settle()
-        drain.begin()
-        storage = stack.enter_context(Storage(access))
-
-        def tell_stall(why: str) -> None:
-            presence.stall = why
-
-        host = Host(
-            store,
-            storage,
-            settings,
-            incarnation,
-            beats=reserved,
-            tell_stall=tell_stall,
-            critical_pause_s=settings.critical_pause_seconds,
-            tell_commit=metrics.committed,
-        )
-        gatherer = stack.enter_context(Gatherer(host, metrics))
-        runner = Runner(host, resident, drain, presence, gatherer, metrics)
-        loop: ShardWorker = loop_class(
-            queue, settings.region, incarnation, run=runner.run, drain=drain, metrics=metrics
-        )
-        presence.loaded(info, resident.load_s)
-        log.info("worker %s is ready: engine %s on %s", incarnation, resident.own, info.device)
-        loop.work()
-
-
-def _opened(stack: ExitStack, settings: Settings, connections: int) -> Store:
-    store = connect(
-        settings.database_url, pooled=settings.database_pooled, connections=connections, ask_after_s=ASK_AFTER_S
     )
-    stack.callback(store.close)
-    if store.is_sqlite:
-        raise InvalidInput(
-            f"SAMJOBS_DATABASE_URL: {store.name} is a SQLite file, which workers of a cluster cannot share: give"
-            " postgresql://user:password@host:port/name (`samjobs process` works on a SQLite file)"
-        )
-    return store
+    log.info("worker %s starts in region %s: probes on port %d", incarnation, settings.region, port.server_port)
+    stack.enter_context(presence)
+    resident = Resident(settings, metrics)
+    stack.callback(resident.close)
+    info = resident.load().info
+    memory.settle()
+    drain.begin()
+    storage = stack.enter_context(Storage(access))
+
+    def tell_stall(why: str) -> None:
+        presence.stall = why
+
+    host = Host(
+        store,
+        storage,
+        settings,
+        incarnation,
+        beats=reserved,
+        tell_stall=tell_stall,
+        critical_pause_s=settings.critical_pause_seconds,
+        tell_commit=metrics.committed,
+    )
+    gatherer = stack.enter_context(Gatherer(host, metrics))
+    runner = Runner(host, resident, drain, presence, gatherer, metrics)
+    loop: ShardWorker = loop_class(queue, settings.region, incarnation, run=runner.run, drain=drain, metrics=metrics)
+    presence.loaded(info, resident.load_s)
+    log.info("worker %s is ready: engine %s on %s", incarnation, resident.own, info.device)
+    loop.work()
+    return Exit.DONE
 
 
 if __name__ == "__main__":

@@ -78,7 +78,8 @@ def _done(context: Context, caller: Caller, body: bytes, verb: Verb, act: Callab
         else:
             jobs += moved > 0
             shards += moved
-    return DeadDone(jobs=jobs, shards=shards, more=more, refused=refused)
+    # Where nothing moved, the same would be chosen again, and nothing would move again.
+    return DeadDone(jobs=jobs, shards=shards, more=more and shards > 0, refused=refused)
 
 
 def _chosen(context: Context, caller: Caller, order: DeadOrder, verb: Verb) -> tuple[Sequence[UUID], bool]:

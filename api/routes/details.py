@@ -21,7 +21,8 @@ MOST_INDEX = 2**31 - 1
 LONGEST_SIDE = 4096
 Index = Annotated[int, Path(ge=0, le=MOST_INDEX, description="An image's index, from 0.")]
 Limit = Annotated[int, Query(ge=1, le=LARGEST)]
-PRIVATE = {"Cache-Control": "private, max-age=3600", "X-Content-Type-Options": "nosniff"}
+# By its token: who comes next to the same browser with another one sees nothing that it kept for the first.
+PRIVATE = {"Cache-Control": "private, max-age=3600", "Vary": "Authorization", "X-Content-Type-Options": "nosniff"}
 
 
 def image_of(context: Here, caller: Asking, job_id: JobId, index: Index) -> tuple[JobRow, ImageRow]:

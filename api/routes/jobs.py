@@ -1,7 +1,7 @@
 """Jobs: submit, list, look, and change one's mind."""
 
 from collections.abc import Callable
-from typing import Annotated
+from typing import Annotated, TypeVar
 from uuid import UUID
 
 from fastapi import APIRouter, Depends, Header, Path, Query, Response
@@ -12,7 +12,7 @@ from api.bodies import Body, parsed
 from api.context import Asking, Context, Here
 from api.models import Changed, Job, Listing, Purged, Retried, RetryOrder, Submission
 from api.openapi import body_schema
-from api.problems import Refused
+from api.problems import Refused, not_there
 from samjobs.client import Client
 from samjobs.decisions import waiting
 from samjobs.errors import InvalidInput
@@ -25,6 +25,7 @@ from samjobs.store.rows import Job as Row
 router = APIRouter(prefix="/api/v1/jobs", tags=["jobs"])
 
 LARGEST = 200  # of a page
+Done = TypeVar("Done")
 JobId = Annotated[UUID, Path(alias="jobId", description="A job's id.")]
 
 
@@ -69,7 +70,8 @@ def submit(context: Here, caller: Asking, body: Body, response: Response, key: K
     """
     wanted = parsed(Submission, body)
     tenant = wanted.tenant or home(caller)
-    context.require(caller, Verb.CREATE, tenant)
+    for verb in (Verb.CREATE, Verb.GET):  # the answer shows the job, which may be one that was there already
+        context.require(caller, verb, tenant)
     done = context.acting(caller).submit(wanted.spec, name=wanted.name, tenant=tenant, key=key)
     response.status_code = 201 if done.created else 200
     response.headers["Location"] = f"{router.prefix}/{done.job_id}"
@@ -84,7 +86,10 @@ def home(caller: Caller) -> str:
 
 def shown(context: Context, caller: Caller, job: Row) -> Job:
     """The job with all that there is to say of it to this caller."""
-    why = context.client.why(job.id)
+    try:
+        why = context.client.why(job.id)
+    except InvalidInput:  # forgotten since it was seen
+        not_there(f"job {job.id}")
     sees_all = context.access.allows(caller, Verb.ADMIN, None)
     return Job.of(job, why if sees_all else waiting.without_others(why), whole=True)
 
@@ -154,9 +159,22 @@ def resume(context: Here, caller: Asking, job_id: JobId) -> Changed:
     return _changed(context, caller, job_id, Client.resume)
 
 
+def _done(context: Context, caller: Caller, job_id: UUID, verb: Verb, act: Callable[[Client, UUID], Done]) -> Done:
+    """What an act returns, done by who may do it.
+
+    Raises:
+        Refused: there is no such job for this caller, also where it was forgotten meanwhile; or its state forbids it.
+    """
+    context.seen(caller, job_id, verb)
+    try:
+        return act(context.acting(caller), job_id)
+    except InvalidInput as error:
+        context.seen(caller, job_id)
+        raise Refused(409, "state", str(error)) from None
+
+
 def _changed(context: Context, caller: Caller, job_id: UUID, act: Callable[[Client, UUID], bool]) -> Changed:
-    context.seen(caller, job_id, Verb.UPDATE)
-    changed = act(context.acting(caller), job_id)
+    changed = _done(context, caller, job_id, Verb.UPDATE, act)
     return Changed(changed=changed, job=shown(context, caller, context.seen(caller, job_id)))
 
 
@@ -164,11 +182,7 @@ def _changed(context: Context, caller: Caller, job_id: UUID, act: Callable[[Clie
 def retry(context: Here, caller: Asking, job_id: JobId, body: Body) -> Retried:
     """Put failed images and dead shards back to work, with their failures forgiven."""
     order = parsed(RetryOrder, body)
-    context.seen(caller, job_id, Verb.RETRY)
-    try:
-        done = context.acting(caller).retry(job_id, what=order.what)
-    except InvalidInput as error:
-        raise Refused(409, "state", str(error)) from None
+    done = _done(context, caller, job_id, Verb.RETRY, lambda client, job: client.retry(job, what=order.what))
     job = shown(context, caller, context.seen(caller, job_id))
     return Retried(changed=done.shards > 0, job=job, images=done.images, shards=done.shards)
 
@@ -176,6 +190,5 @@ def retry(context: Here, caller: Asking, job_id: JobId, body: Body) -> Retried:
 @router.post("/{jobId}/purge")
 def purge(context: Here, caller: Asking, job_id: JobId) -> Purged:
     """Give its dead shards up for good; the job stays, failed."""
-    context.seen(caller, job_id, Verb.PURGE)
-    shards = context.acting(caller).purge(job_id)
+    shards = _done(context, caller, job_id, Verb.PURGE, Client.purge)
     return Purged(changed=shards > 0, job=shown(context, caller, context.seen(caller, job_id)), shards=shards)

@@ -14,8 +14,8 @@ from samjobs.names import DELETION_COST
 BUSY, IDLE = "100", "0"
 
 
-def price(kube: Kube, namespace: str, pods: Iterable[dict[str, Any]], busy: Collection[str]) -> int:
-    """Write the costs that differ from what stands there; how many.
+def price(kube: Kube, namespace: str, pods: Iterable[dict[str, Any]], busy: Collection[str]) -> None:
+    """Write the costs that differ from what stands there.
 
     Args:
         pods: as the API gives them.
@@ -24,7 +24,6 @@ def price(kube: Kube, namespace: str, pods: Iterable[dict[str, Any]], busy: Coll
     Raises:
         KubernetesUnavailable, AccessDenied: see `Kube`; nothing may be taken away then.
     """
-    written = 0
     for pod in pods:
         meta = pod["metadata"]
         if "deletionTimestamp" in meta:
@@ -32,5 +31,3 @@ def price(kube: Kube, namespace: str, pods: Iterable[dict[str, Any]], busy: Coll
         wanted = BUSY if meta["name"] in busy else IDLE
         if (meta.get("annotations") or {}).get(DELETION_COST, IDLE) != wanted:
             kube.patch_pod(namespace, meta["name"], {"metadata": {"annotations": {DELETION_COST: wanted}}})
-            written += 1
-    return written

@@ -9,6 +9,7 @@ import json
 from typing import Any
 
 from controller.kube import statuses
+from controller.kube.deployment import LONGEST_POOL_NAME
 from controller.kube.jobrules import LEFT_OUT
 from controller.kube.structural import Schema, structural
 from samjobs.names import (
@@ -24,7 +25,6 @@ from samjobs.pool import PoolSpec
 from samjobs.spec import JobSpec
 
 CATEGORY = "sam"  # `kubectl get sam` shows both kinds
-LONGEST_POOL_NAME = 63  # a label of its pods
 
 
 def crds() -> dict[str, dict[str, Any]]:

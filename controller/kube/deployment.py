@@ -19,7 +19,8 @@ from samjobs.pool import PoolSpec
 
 CONTAINER = "worker"
 USER = 10001  # by number, as in Dockerfile.worker: the kubelet cannot tell whether a name is root
-LONGEST_LABEL = 63
+LONGEST_POOL_NAME = 63  # a label of its pods
+WORKER_LABELS = {"app.kubernetes.io/name": "samjobs", "app.kubernetes.io/component": "worker"}
 
 # A first start downloads gigabytes and moves them to the device.
 LOADING_S, ASKED_EVERY_S = 3600, 5
@@ -36,7 +37,12 @@ def deployment_name(pool: str) -> str:
 
 def pool_labels(pool: str) -> dict[str, str]:
     """By which a pool's Deployment and pods are found; the selector, which can never change."""
-    return {"app.kubernetes.io/name": "samjobs", "app.kubernetes.io/component": "worker", POOL_LABEL: pool}
+    return WORKER_LABELS | {POOL_LABEL: pool}
+
+
+def selector(labels: dict[str, str]) -> str:
+    """How the API is asked for what has all of these labels."""
+    return ",".join(f"{label}={value}" for label, value in labels.items())
 
 
 def manifest(
@@ -49,8 +55,8 @@ def manifest(
     Raises:
         InvalidInput: the pool asks for what the installation does not allow; the message names field and remedy.
     """
-    if len(name) > LONGEST_LABEL:
-        raise InvalidInput(f"metadata.name: {name} is a label of its pods: give at most {LONGEST_LABEL} characters")
+    if len(name) > LONGEST_POOL_NAME:
+        raise InvalidInput(f"metadata.name: {name} is a label of its pods: give at most {LONGEST_POOL_NAME} characters")
     labels = pool_labels(name) | {"app.kubernetes.io/managed-by": "samjobs"}
     return {
         "apiVersion": "apps/v1",

@@ -28,15 +28,8 @@ from controller.kube.project import Project
 from controller.kube.wakes import Wakes
 from controller.kube.watch import Watch
 from controller.metrics import Metrics
-from controller.outages import DATABASE, KUBERNETES, Outages
-from samjobs.errors import (
-    AccessDenied,
-    DatabaseUnavailable,
-    KubernetesUnavailable,
-    OutputUnwritable,
-    SamjobsError,
-    SchemaMismatch,
-)
+from controller.outages import DATABASE, DATABASE_FAULTS, KUBERNETES, Outages
+from samjobs.errors import AccessDenied, KubernetesUnavailable
 from samjobs.names import JOB_PLURAL
 from samjobs.settings import Settings
 from samjobs.storage.fence import fence_for
@@ -136,7 +129,8 @@ class Front:
                 if not stop.is_set():
                     more |= self._ran(part, stop)
         except (KubernetesUnavailable, AccessDenied) as error:
-            self._failed(error)
+            self._outages.failed(KUBERNETES, error)
+            self._list_at = time.monotonic()
             more = False
         else:
             self._outages.fine(KUBERNETES)
@@ -147,7 +141,7 @@ class Front:
     def _ran(self, part: Callable[[threading.Event], bool], stop: threading.Event) -> bool:
         try:
             return part(stop)
-        except (DatabaseUnavailable, OutputUnwritable, SchemaMismatch) as error:
+        except DATABASE_FAULTS as error:
             self._outages.failed(DATABASE, error)
             self._list_at = time.monotonic()  # what the watch told is gone
         except (KubernetesUnavailable, AccessDenied):
@@ -156,10 +150,6 @@ class Front:
             log.exception("kubernetes: a part of the round failed; the next round goes on")
             self._metrics.unexpected("kubernetes")
         return False
-
-    def _failed(self, error: SamjobsError) -> None:
-        self._outages.failed(KUBERNETES, error)
-        self._list_at = time.monotonic()
 
     def _take_in(self, _stop: threading.Event) -> bool:
         if self._outages.away(DATABASE):

@@ -20,16 +20,9 @@ from controller.kube.api import Kube
 from controller.kube.objects import Known, Objects, refuse
 from controller.kube.wakes import Woken
 from controller.metrics import Metrics
+from controller.outages import DATABASE_FAULTS
 from samjobs.decisions.intake import Action, Do, ObjectView, RowView, Wish, decide
-from samjobs.errors import (
-    AccessDenied,
-    DatabaseUnavailable,
-    InvalidInput,
-    KubernetesUnavailable,
-    OutputUnwritable,
-    SchemaMismatch,
-    describe,
-)
+from samjobs.errors import AccessDenied, InvalidInput, KubernetesUnavailable, describe
 from samjobs.listing import images_of
 from samjobs.spec import JobSpec
 from samjobs.storage import Storage
@@ -42,7 +35,7 @@ NEW_AT_ONCE = 50  # in one transaction, which workers for the first ones wait fo
 # What the watch has not told of by then, it missed.
 ANNOUNCED_WITHIN = timedelta(seconds=60)
 # Of a server, not of the object in hand: the round ends.
-OUTAGES = (DatabaseUnavailable, KubernetesUnavailable, OutputUnwritable, SchemaMismatch)
+OUTAGES = (*DATABASE_FAULTS, KubernetesUnavailable)
 
 
 @dataclass(frozen=True)

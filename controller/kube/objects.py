@@ -56,9 +56,6 @@ class Objects:
     def __iter__(self) -> Iterator[UUID]:
         return iter(self._known)
 
-    def __len__(self) -> int:
-        return len(self._known)
-
     def get(self, uid: UUID) -> Known | None:
         """What is known of it, or None."""
         return self._known.get(uid)
@@ -74,7 +71,7 @@ class Objects:
             created_at = datetime.fromisoformat(meta["creationTimestamp"])
             fresh = Known(uid, meta["namespace"], meta["name"], generation, created_at)
             if known is None:
-                fresh.conditions = _conditions(standing)
+                fresh.conditions = conditions_of(standing)
             else:
                 fresh.conditions, fresh.status, fresh.written_at = known.conditions, known.status, known.written_at
             known, spec = fresh, self.judge(fresh, obj)
@@ -116,7 +113,7 @@ def digest_of(status: Mapping[str, Any]) -> bytes:
     return hashlib.blake2b(json.dumps(status, sort_keys=True).encode(), digest_size=16).digest()
 
 
-def _conditions(status: Mapping[str, Any]) -> list[dict[str, Any]]:
+def conditions_of(status: Mapping[str, Any]) -> list[dict[str, Any]]:
     """The conditions in it, as far as they are any: whoever may write a status may write anything."""
     found = status.get("conditions")
     return [one for one in found if isinstance(one, dict)] if isinstance(found, list) else []

@@ -10,15 +10,14 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 
+from controller.kube.poolview import Key
+from controller.outages import DATABASE_FAULTS
 from samjobs.decisions.scaling import Demand, Speed
-from samjobs.errors import DatabaseUnavailable, OutputUnwritable, SchemaMismatch
 from samjobs.settings import Settings
 from samjobs.store import Store, now, pools, scaling, workers
 from samjobs.store.rows import Pool, WorkerState
 
 log = logging.getLogger("controller")
-
-Key = tuple[str, str]  # a pool's namespace and name
 
 
 @dataclass(frozen=True)
@@ -49,7 +48,7 @@ class Table:
         """What is known now. `regions`: whose demand is asked for."""
         try:
             self._last = self._ask(regions)
-        except (DatabaseUnavailable, OutputUnwritable, SchemaMismatch):  # told by the loop, which meets it too
+        except DATABASE_FAULTS:  # told by the loop, which meets it too
             self._last = replace(self._last, at=None, demand={})
         return self._last
 

@@ -15,11 +15,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from controller.kube.api import Kube
-from controller.kube.deployment import deployment_name, manifest, pool_labels
+from controller.kube.deployment import deployment_name, manifest, pool_labels, selector
 from controller.kube.events import Events
 from controller.kube.installation import Installation
 from controller.kube.poolfacts import Facts, Table
-from controller.kube.poolview import Live, PoolObject, live, pods_of
+from controller.kube.poolview import Key, Live, PoolObject, live, pods_of
 from controller.kube.rollout import Rollout
 from controller.metrics import Metrics, PoolSize
 from samjobs.decisions import poolstatus, scaling
@@ -33,7 +33,6 @@ from samjobs.store.rows import Pool
 
 log = logging.getLogger("controller")
 
-Key = tuple[str, str]  # namespace and name
 Refusal = tuple[Reason, str]
 
 
@@ -149,7 +148,7 @@ class Pools:
             limited = None if scale.wanted is None else scale.limited
         view = poolstatus.View(
             generation=pool.generation,
-            selector=",".join(f"{label}={value}" for label, value in pool_labels(pool.name).items()),
+            selector=selector(pool_labels(pool.name)),
             desired=desired,
             scaled=scaled,
             limited=limited,

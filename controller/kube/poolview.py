@@ -6,18 +6,19 @@ Deployment has made another in its place.
 
 import re
 from dataclasses import dataclass
-from typing import Any
 
-from controller.kube.deployment import CONTAINER, deployment_name
+from controller.kube.connection import Object
+from controller.kube.deployment import CONTAINER
+from controller.kube.objects import conditions_of
 from samjobs.decisions.poolstatus import Pod
 from samjobs.pool import PoolSpec
 from samjobs.spec import parse
 
-Object = dict[str, Any]
+Key = tuple[str, str]  # a pool's namespace and name
 
 _OVER = ("Succeeded", "Failed")
 _ON_ITS_WAY = ("ContainerCreating", "PodInitializing", "CrashLoopBackOff")
-# As `worker.__main__` has the log's lines written: time, level, name.
+# As `samjobs/process.py` has the log's lines written: time, level, name.
 _LOG_PREFIX = re.compile(r"^\S+ \S+ [A-Z]+ [\w.]+: ")
 
 
@@ -28,7 +29,7 @@ class PoolObject:
     obj: Object
 
     @property
-    def key(self) -> tuple[str, str]:
+    def key(self) -> Key:
         """Namespace and name."""
         return self.namespace, self.name
 
@@ -73,9 +74,8 @@ class PoolObject:
 
     @property
     def conditions(self) -> list[Object]:
-        """The conditions in it, as far as they are any: whoever may write a status may write anything."""
-        found = self.status.get("conditions")
-        return [one for one in found if isinstance(one, dict)] if isinstance(found, list) else []
+        """The conditions in it."""
+        return conditions_of(self.status)
 
     def spec(self) -> PoolSpec:
         """What it asks for.
@@ -108,11 +108,6 @@ def live(obj: Object) -> Live:
         refused=failure.get("message") if failure.get("status") == "True" else None,
         has_pods=bool(spec.get("replicas", 1) or told.get("replicas", 0) or told.get("terminatingReplicas", 0)),
     )
-
-
-def deployment_key(pool: PoolObject) -> tuple[str, str]:
-    """Namespace and name of the Deployment of a pool."""
-    return pool.namespace, deployment_name(pool.name)
 
 
 def pods_of(objects: list[Object]) -> tuple[Pod, ...]:

@@ -9,19 +9,16 @@ import logging
 import time
 from collections.abc import Collection
 from dataclasses import dataclass
-from typing import Any
 
 from controller.kube import costs
 from controller.kube.api import Kube
+from controller.kube.connection import Object
 from controller.kube.events import Events
-from controller.kube.poolview import Live, PoolObject
+from controller.kube.poolview import Key, Live, PoolObject
 from samjobs.errors import AccessDenied, InvalidInput, describe
 from samjobs.names import Reason
 
 log = logging.getLogger("controller")
-
-Key = tuple[str, str]  # namespace and name
-Object = dict[str, Any]
 
 # A Deployment that the API refused, by its schema, a quota or somebody's admission, is tried again after this.
 REFUSED_S = 30.0

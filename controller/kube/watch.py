@@ -165,7 +165,7 @@ def _settings() -> kopf.OperatorSettings:
 
 
 def _credentials(**kwargs: Any) -> kopf.ConnectionInfo | None:
-    """Those of the pod's service account, else of KUBECONFIG: as `api.py` does."""
+    """Those of the pod's service account, else of KUBECONFIG: as `connection.py` does."""
     host = os.environ.get("KUBERNETES_SERVICE_HOST")
     if not host or os.environ.get("KUBECONFIG"):
         return kopf.login_with_kubeconfig(**kwargs)

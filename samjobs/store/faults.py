@@ -28,6 +28,7 @@ _SQLITE_NO_DATABASE = {sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_CORRUPT}
 _SQLITE_NO_TABLE = ("no such table", "no such column")
 _NO_OPTION = "invalid connection option"  # the driver's own words, before it asks anybody
 _POSTGRES_NO_TABLE = {"42P01", "42703"}  # undefined table, undefined column
+_POSTGRES_READ_ONLY = "25006"
 
 
 def translate(error: sa_errors.SQLAlchemyError, store: str) -> SamjobsError | None:
@@ -47,6 +48,11 @@ def translate(error: sa_errors.SQLAlchemyError, store: str) -> SamjobsError | No
         return _of_sqlite(cause, store)
     if getattr(cause, "sqlstate", None) in _POSTGRES_NO_TABLE:
         return _no_table(store, cause)
+    if getattr(cause, "sqlstate", None) == _POSTGRES_READ_ONLY:
+        return DatabaseUnavailable(
+            f"database {store} takes no writes now ({describe(cause, 200)}): a replica until it takes over, or a server"
+            " whose disk is full; if that lasts, name the primary"
+        )
     if isinstance(error, sa_errors.ProgrammingError) and _NO_OPTION in str(cause):
         return InvalidInput(f"database {store}: {describe(cause, 200)}: leave it out of the address")
     if isinstance(error, sa_errors.OperationalError | sa_errors.InterfaceError) or error.connection_invalidated:

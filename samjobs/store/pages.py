@@ -21,6 +21,7 @@ from samjobs.store.rows import Image, Job, Shard
 from samjobs.store.tables import ACTIVE_JOB, ENDED_JOB, images, in_states, jobs, shards
 
 LOOKED_AT = 1000  # rows of a page at most, where a filter has no index
+MOST_INDEX = 2**31 - 1  # what the column of an image's index can hold
 LARGEST_PAGE = 4 << 20  # characters of the specs of a page's jobs, but for a single job
 Item = TypeVar("Item")
 Position = TypeVar("Position")
@@ -122,17 +123,17 @@ def images_page(
 ) -> Page[Image, int]:
     """A job's images in input order, in one state or in any, from the one after index `after`."""
     query = sa.select(*IMAGE_COLUMNS).where(images.c.job_id == job_id, images.c.index > after)
-    looked_at = LOOKED_AT if state not in (None, ImageState.FAILED) else None
+    last = min(after + LOOKED_AT, MOST_INDEX - 1) if state not in (None, ImageState.FAILED) else None
     if state is not None:
         query = query.where(in_states(images.c.state, [state]))
-    if looked_at is not None:  # indices have no gaps
-        query = query.where(images.c.index <= after + looked_at)
+    if last is not None:  # indices have no gaps
+        query = query.where(images.c.index <= last)
     rows = conn.execute(query.order_by(images.c.index).limit(limit + 1)).all()
     found = [as_row(Image, row) for row in rows]
     if len(found) > limit:
         return Page(found[:limit], found[limit - 1].index)
-    more = looked_at is not None and _has_image(conn, job_id, after + looked_at + 1)
-    return Page(found, after + looked_at if more and looked_at is not None else None)
+    more = last is not None and _has_image(conn, job_id, last + 1)
+    return Page(found, last if more else None)
 
 
 def _has_image(conn: Connection, job_id: UUID, index: int) -> bool:

@@ -1,6 +1,7 @@
 """A body that is wrong is refused by its field, one that is too large unread, and none becomes a fault of ours."""
 
 import json
+import re
 import socket
 import time
 from collections.abc import Iterator
@@ -11,6 +12,7 @@ import pytest
 
 from tests.api.server import Api
 from tests.api.test_jobs import JOBS, body, fields, problem
+from tests.waiting import until
 
 LIMIT = 2 << 20
 
@@ -43,6 +45,8 @@ def changed(path: str, value: object) -> dict[str, Any]:
         ("spec.prompts", "red", 400),
         ("spec.thresholds.score", 2, 400),
         ("spec.notBefore", "tomorrow", 400),
+        ("spec.notBefore", "9999-12-31T23:59:59-01:00", 422),
+        ("spec.notBefore", "0001-01-01T00:00:00+01:00", 422),
         ("spec.notBefore", "2026-01-01T00:00:00", 400),
         ("spec.notBefore", 0, 400),
         ("name", "a\x00b", 400),
@@ -147,3 +151,24 @@ def said_to(api: Api, rest: bytes, token: bytes = b"root") -> bytes:
         while b"\r\n\r\n" not in got and time.monotonic() - began < 10:
             got += talk.recv(4096)
         return got.partition(b"\r\n")[0]
+
+
+def test_a_caller_who_leaves_in_the_middle_of_a_body_is_no_fault_of_ours(api: Api) -> None:
+    told, before = len(api.said), refused_submissions(api)
+    host, port = api.url.removeprefix("http://").split(":")
+    with socket.create_connection((host, int(port))) as talk:
+        talk.sendall(
+            b"POST /api/v1/jobs HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer root\r\n"
+            b"Content-Type: application/json\r\nContent-Length: 9\r\nExpect: 100-continue\r\n\r\n"
+        )
+        assert talk.recv(100).startswith(b"HTTP/1.1 100 ")  # it waits for the body now
+        talk.sendall(b"{")
+    until(lambda: refused_submissions(api) > before, "the submission is given up, by its caller's fault")
+    assert "Traceback" not in api.said[told:]
+
+
+def refused_submissions(api: Api) -> float:
+    """How many there were."""
+    line = rf'^samjobs_api_request_seconds_count{{method="POST",route="{JOBS}",status="4xx"}} (\S+)$'
+    found = re.search(line, api.probe("/metrics").text, re.MULTILINE)
+    return float(found[1]) if found else 0.0

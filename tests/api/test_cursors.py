@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from api import cursors
 from api.problems import Refused
 
+TRUE = "WyJuIix0cnVlXQ"  # where a number should be
 READERS = [cursors.read_time, cursors.read_id, cursors.read_index]
 
 
@@ -31,7 +32,10 @@ def test_a_cursor_fits_the_parameter_that_takes_it() -> None:
 
 
 @pytest.mark.parametrize("read", READERS)
-@given(st.text(max_size=60) | st.sampled_from(["", "W10", "bnVsbA", cursors.of_index(3)[:-1] + "=", "WyJuIiwxZTk5XQ"]))
+@given(
+    st.text(max_size=60)
+    | st.sampled_from(["", "W10", "bnVsbA", cursors.of_index(3)[:-1] + "=", "WyJuIiwxZTk5XQ", TRUE])
+)
 def test_anything_else_is_refused(read: object, text: str) -> None:
     assert callable(read)
     with pytest.raises(Refused, match="cursor"):

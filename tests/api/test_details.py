@@ -10,6 +10,8 @@ import httpx
 import pytest
 from PIL import Image
 
+from api import cursors
+from samjobs.states import ImageState
 from samjobs.store import Store
 from tests.api.test_jobs import JOBS, every, fields, problem
 from tests.api.world import UPRIGHT, finished, photo, record, submitted
@@ -32,6 +34,15 @@ def test_images_are_listed_with_what_became_of_them(root: httpx.Client, job_id: 
     assert (second["state"], second["error"]) == ("failed", "it does not exist")
     assert [one["index"] for one in every(root, f"{JOBS}/{job_id}/images", state="failed")] == [1]
     assert every(root, f"{JOBS}/{job_id}/images", state="pending") == []
+
+
+@pytest.mark.parametrize("state", [None, *ImageState])
+def test_a_list_may_go_on_behind_every_index_that_there_can_be(
+    root: httpx.Client, job_id: UUID, state: ImageState | None
+) -> None:
+    asked = {"cursor": cursors.of_index(2**31 - 2)} | ({"state": state.value} if state else {})
+    answer = root.get(f"{JOBS}/{job_id}/images", params=asked)
+    assert answer.json() == {"items": [], "nextCursor": None}, answer.text
 
 
 def test_a_result_is_the_record_as_it_was_written(root: httpx.Client, job_id: UUID, api_folder: Path) -> None:
@@ -60,6 +71,8 @@ def shown(answer: httpx.Response) -> Image.Image:
     assert answer.headers["Content-Type"] == "image/jpeg"
     assert answer.headers["X-Content-Type-Options"] == "nosniff"
     assert answer.headers["Cache-Control"].startswith("private")
+    # A browser that is given another token shows nothing that it kept for the one before.
+    assert answer.headers["Vary"] == "Authorization"
     return Image.open(io.BytesIO(answer.content))
 
 

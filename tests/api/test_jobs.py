@@ -2,6 +2,7 @@
 
 import threading
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 from uuid import UUID, uuid4
@@ -14,6 +15,7 @@ from samjobs.store import Store, jobs
 from tests.api.server import Api
 from tests.api.world import SPEC, dead, finished, submitted
 from tests.store.builders import read, run
+from tests.waiting import until
 
 Http = Callable[[str | None], httpx.Client]
 JOBS = "/api/v1/jobs"
@@ -84,6 +86,22 @@ def test_the_same_key_answers_the_first_job_also_after_its_end(root: httpx.Clien
     without = root.post(JOBS, json=same)
     assert without.status_code == 201
     assert without.json()["id"] != first.json()["id"]
+
+
+def test_the_same_key_from_many_at_once_makes_one_job_of_which_all_are_told(api: Api) -> None:
+    key, same = {"Idempotency-Key": str(uuid4())}, body(dedupe=False)
+    ready = threading.Barrier(20)
+
+    def submit(_: int) -> httpx.Response:
+        with api.client() as client:
+            client.get("/healthz")
+            ready.wait(30)
+            return client.post(JOBS, json=same, headers=key)
+
+    with ThreadPoolExecutor(20) as pool:
+        answers = list(pool.map(submit, range(20)))
+    assert sorted(one.status_code for one in answers) == [200] * 19 + [201]
+    assert len({one.json()["id"] for one in answers}) == 1
 
 
 def test_a_key_of_a_job_that_was_joined_answers_after_its_end_too(root: httpx.Client, api_store: Store) -> None:
@@ -282,3 +300,18 @@ def test_without_a_good_token_nothing_is_answered(api: Api, header: str | None) 
 
 def test_an_id_that_is_none_names_the_field(root: httpx.Client) -> None:
     assert fields(root.get(f"{JOBS}/17"), 400) == ["jobId"]
+
+
+@pytest.mark.parametrize("act", ["cancel", "suspend", "resume", "retry", "purge"])
+def test_a_job_that_is_forgotten_meanwhile_is_not_there(root: httpx.Client, api_store: Store, act: str) -> None:
+    job_id = submitted(api_store, ["/p/a.jpg"])
+    run(api_store, job_id)
+    answers: list[httpx.Response] = []
+    asking = threading.Thread(target=lambda: answers.append(root.post(f"{JOBS}/{job_id}/{act}")))
+    waits = "SELECT count(*) FROM pg_locks WHERE NOT granted"
+    with api_store.begin() as conn, api_store.engine.connect() as other:
+        jobs.delete(conn, job_id)
+        asking.start()  # it still sees the job, and then waits for it
+        until(lambda: other.exec_driver_sql(waits).scalar_one() > 0, "the act waits for the job")
+    asking.join(30)
+    problem(answers[0], 404)

@@ -8,6 +8,7 @@ import threading
 from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
+from typing import LiteralString
 from uuid import uuid4
 
 import httpx
@@ -95,13 +96,76 @@ def test_an_outage_of_the_database_is_a_503_that_passes(tmp_path: Path, postgres
                 answer = ask()
                 assert "postgres" not in problem(answer, 503)["detail"]
                 assert int(answer.headers["Retry-After"]) > 0
-            assert client.get("/readyz").status_code == api.probe("/readyz").status_code == 503
+            until(  # what was found a moment before the crash may still be told
+                lambda: client.get("/readyz").status_code == api.probe("/readyz").status_code == 503,
+                "it is not ready on both ports",
+            )
             assert client.get("/healthz").status_code == api.probe("/livez").status_code == 200
         finally:
             postgres_process.start()
         back = client.get(f"{JOBS}/{job_id}")
         assert back.status_code == 200, f"{back.text}\n{api.said}"
         api.stop()
+
+
+def test_a_database_that_takes_no_writes_for_now_is_a_503(started: Api, postgres_url: str) -> None:
+    """As a replica is that has not taken over yet."""
+    name = postgres_url.rpartition("/")[2]
+    with psycopg.connect(postgres_url, autocommit=True) as admin, started.client() as client:
+        job_id = client.post(JOBS, json=body()).json()["id"]
+        admin.execute(b"ALTER DATABASE %b SET default_transaction_read_only = on" % name.encode())
+        admin.execute(
+            "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = %s AND pid <> pg_backend_pid()",
+            [name],
+        )
+        for path, wanted in ((JOBS, body()), (f"{JOBS}/{job_id}/cancel", None)):
+            answer = client.post(path, json=wanted)
+            problem(answer, 503)
+            assert int(answer.headers["Retry-After"]) > 0
+        assert client.get(f"{JOBS}/{job_id}").status_code == 200
+    assert "Traceback" not in started.said
+
+
+def test_a_fault_of_the_code_is_counted_and_tells_nothing(started: Api, postgres_url: str) -> None:
+    with psycopg.connect(postgres_url, autocommit=True) as admin:
+        admin.execute(
+            "CREATE FUNCTION fault() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE 'swordfish'; END $$;"
+            "CREATE TRIGGER fault BEFORE INSERT ON jobs EXECUTE FUNCTION fault()"
+        )
+    with started.client() as client:
+        answer = client.post(JOBS, json=body())
+    problem(answer, 500)
+    assert "swordfish" not in answer.text
+    assert answer.headers["Cache-Control"] == "no-store"
+    assert answer.headers["X-Content-Type-Options"] == "nosniff"
+    counted = f'samjobs_api_request_seconds_count{{method="POST",route="{JOBS}",status="5xx"}} 1.0'
+    assert counted in started.probe("/metrics").text
+
+
+def test_it_is_alive_while_all_of_its_threads_wait_for_the_database(started: Api, postgres_url: str) -> None:
+    answers: list[int] = []
+
+    def look() -> None:
+        with started.client() as client:
+            answers.append(client.get(JOBS).status_code)
+
+    asking = [threading.Thread(target=look) for _ in range(60)]
+    with psycopg.connect(postgres_url) as admin:
+        admin.execute("LOCK TABLE jobs IN ACCESS EXCLUSIVE MODE")
+        for thread in asking:
+            thread.start()
+        count = "SELECT count(*) FROM pg_locks WHERE NOT granted AND relation = 'jobs'::regclass"
+        until(lambda: _number(admin, count) >= 15, "as many wait as there are connections")
+        with started.client(None) as client:
+            assert client.get("/healthz", timeout=10).json() == {"status": "ok"}
+    for thread in asking:
+        thread.join(60)
+    assert answers == [200] * 60
+
+
+def _number(conn: psycopg.Connection[tuple[int]], query: LiteralString) -> int:
+    (found,) = conn.execute(query).fetchone() or (0,)
+    return found
 
 
 def test_a_job_is_followed_through_an_outage(tmp_path: Path, postgres_process: Server) -> None:

@@ -10,6 +10,7 @@ import pytest
 from samjobs.spec import Output
 from samjobs.store import Store, connect, workers
 from samjobs.store.rows import WorkerState
+from samjobs.store.tables import jobs as job_rows
 from tests.api.server import Api
 from tests.api.test_jobs import every, problem
 from tests.api.world import dead, submitted
@@ -174,6 +175,15 @@ def test_a_job_that_cannot_be_retried_is_named_and_stops_no_other(root: httpx.Cl
     assert (told["jobs"], told["shards"]) == (1, 1)
     assert [one["jobId"] for one in told["refused"]] == [str(given_up)]
     assert "equal job" in told["refused"][0]["detail"]
+
+
+def test_who_asks_on_while_there_is_more_comes_to_an_end(root: httpx.Client, api_store: Store) -> None:
+    """Though none of the first 200 shards can be moved."""
+    job_id = dead(api_store, tenant="emma", count=201)
+    with api_store.begin() as conn:
+        conn.execute(job_rows.update().where(job_rows.c.id == job_id).values(expires_at=job_rows.c.created_at))
+    told = root.post("/admin/queue-dead/retry", json={"tenant": "emma"}).json()
+    assert (told["shards"], told["more"], [one["jobId"] for one in told["refused"]]) == (0, False, [str(job_id)])
 
 
 def test_nothing_is_kept_of_answers_by_anybody_between(root: httpx.Client) -> None:

@@ -9,9 +9,10 @@ from collections.abc import Iterator
 
 import pytest
 
+from samjobs.process import Exit
 from samjobs.store.rows import WorkerState
 from tests.worker.machine import Machine
-from worker.__main__ import Exit, main
+from worker.__main__ import main
 from worker.drain import SIGNALS
 
 PASSWORD = "sesame-and-honey"

@@ -80,7 +80,8 @@ class PoolWorld:
         return self.api.get(*what, f"--namespace={self.namespace}")
 
     def deployment(self, pool: str = "spot") -> dict[str, Any] | None:
-        return self.kube.get_deployment(self.namespace, deployment_name(pool))
+        found = self.kube.list_deployments()
+        return next((one for one in found if one["metadata"]["name"] == deployment_name(pool)), None)
 
     def replicas(self, pool: str = "spot") -> int:
         found = self.deployment(pool)
