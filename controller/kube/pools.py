@@ -65,7 +65,7 @@ class Pools:
         self._watched = frozenset(installation.watch_namespaces)
         self._table = Table(store, settings)
         self._rollout = Rollout(kube, events)
-        self._faults: dict[Key, str] = {}  # that were logged
+        self._faults: dict[Key, str] = {}  # that were logged, and last
 
     def round(self, stop: threading.Event) -> None:
         """See to all pools once; to none more once `stop` is set.
@@ -89,6 +89,8 @@ class Pools:
                 self._see_to(self._gather(pool, standing, facts), spec, refusal, facts)
             except (AccessDenied, InvalidInput) as error:
                 self._say(pool, describe(error))
+            else:
+                self._faults.pop(pool.key, None)
         self._metrics.pools(self._sizes)
         there = {pool.key for pool in listed}
         self._rollout.forget(there)
