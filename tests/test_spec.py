@@ -53,8 +53,8 @@ REFUSED = [
         "holds '\\x1b'",
     ),
     ({"notBefore": "2027-01-01T00:00:00"}, "notBefore"),
-    ({"notBefore": "9999-12-31T23:59:59-01:00"}, "notBefore: .*end of the calendar"),
-    ({"notBefore": "0001-01-01T00:00:00+01:00"}, "notBefore: .*end of the calendar"),
+    ({"notBefore": "9999-12-31T23:59:59-01:00"}, "is at an end of the calendar"),
+    ({"notBefore": "0001-01-01T00:00:00+01:00"}, "is at an end of the calendar"),
     ({"engine": "sam4"}, "engine"),
     ({"output": {"uri": "s3://ada:secret@bucket/x"}}, "output.uri: the address holds a user and a password"),
     (

@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
+from typing import Any
 
 import httpx
 import pytest
@@ -49,11 +50,17 @@ def context(sqlite_url: str) -> Iterator[Context]:
 def test_who_may_submit_but_not_look_submits_nothing(context: Context, tmp_path: Path) -> None:
     """The answer would show a job, maybe another's that is equal; and one that was made and is hidden is made again."""
     wanted = body(images={"list": [{"image": str(tmp_path / "a.jpg")}]}, output={"uri": str(tmp_path / "masks")})
+    answers = [asked(context, "POST", JOBS, rights, json=wanted) for rights in ("create", "get", "create+get")]
+    assert [one.status_code for one in answers] == [403, 403, 201]
+    assert len(context.client.list()) == 1
 
-    async def submit(rights: str) -> int:
+
+def asked(context: Context, method: str, path: str, rights: str, **more: Any) -> httpx.Response:
+    """What is answered to who has these rights."""
+
+    async def ask() -> httpx.Response:
         transport = httpx.ASGITransport(create_app(context))
         async with httpx.AsyncClient(transport=transport, base_url="http://here") as http:
-            return (await http.post(JOBS, json=wanted, headers={"Authorization": f"Bearer {rights}"})).status_code
+            return await http.request(method, path, headers={"Authorization": f"Bearer {rights}"}, **more)
 
-    assert [asyncio.run(submit(rights)) for rights in ("create", "get", "create+get")] == [403, 403, 201]
-    assert len(context.client.list()) == 1
+    return asyncio.run(ask())
