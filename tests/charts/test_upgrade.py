@@ -98,7 +98,7 @@ class Place:
 
     def controller(self) -> dict[str, Any]:
         """The controller's container."""
-        [found] = self.get("deployments")
+        [found] = [one for one in self.get("deployments") if one["metadata"]["name"].endswith("-controller")]
         container: dict[str, Any] = found["spec"]["template"]["spec"]["containers"][0]
         return container
 

@@ -119,7 +119,7 @@ def without_tables(postgres_server: str) -> str:
 def test_a_database_that_is_away_is_told_in_one_line_without_its_password(postgres_table: JobTable) -> None:
     postgres_table.url = "postgresql://me:hush@127.0.0.1:1/samjobs"
     said = postgres_table.run("get", code=3)
-    assert said.last.startswith("samjobs: database postgresql+psycopg://me:***@127.0.0.1:1/samjobs is unavailable: ")
+    assert said.last.startswith("samjobs: database postgresql+psycopg://***@127.0.0.1:1/samjobs is unavailable: ")
     assert "hush" not in said.out + said.err
     assert "Traceback" not in said.err
 

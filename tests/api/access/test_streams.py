@@ -25,6 +25,16 @@ def client(tmp_path: Path) -> Iterator[Client]:
         yield opened
 
 
+class Followed(sse.Watchers):
+    """Knows who came last, so that a test can tell that one of changes at a pace of its own."""
+
+    last: sse.Following | None = None
+
+    def follow(self, job: Job) -> sse.Following | None:
+        self.last = super().follow(job)
+        return self.last
+
+
 @pytest.mark.parametrize("busy", [True, False], ids=["a job that never rests", "a job that rests"])
 def test_a_follower_is_judged_again_and_sent_away(client: Client, monkeypatch: pytest.MonkeyPatch, busy: bool) -> None:
     monkeypatch.setattr(sse, "HEARTBEAT_S", 0.05)
@@ -35,19 +45,18 @@ def test_a_follower_is_judged_again_and_sent_away(client: Client, monkeypatch: p
         asked.append(True)
         return len(asked) < 3
 
-    async def work(following: sse.Following) -> None:
+    async def work(watchers: Followed) -> None:
         done = 0
         while True:
-            following.tell(changed(followed, done := done + 1))
+            if watchers.last is not None:
+                watchers.last.tell(changed(followed, done := done + 1))
             await asyncio.sleep(0.005)
 
     async def followed_to_the_end() -> list[bytes]:
-        watchers = sse.Watchers(client)
-        following = watchers.follow(followed)
-        assert following is not None
-        at_work = asyncio.create_task(work(following)) if busy else None
+        watchers = Followed(client)
+        at_work = asyncio.create_task(work(watchers)) if busy else None
         async with asyncio.timeout(PATIENCE_S):
-            told = [event async for event in sse.stream(watchers, following, lambda job: "{}", still_allowed)]
+            told = [event async for event in sse.stream(watchers, followed, lambda job: "{}", still_allowed)]
         if at_work is not None:
             at_work.cancel()
         watchers.close()
