@@ -78,6 +78,8 @@ class Seen:
     def _look(self, made: watch.Watch, listing: Any, note: Callable[[Any], None]) -> None:
         try:
             for event in made.stream(listing, self._namespace, label_selector=self._selector):
+                if self._ended:  # the last one of a watch that is stopped is none
+                    return
                 note(event["object"])
         except urllib3.exceptions.HTTPError:
             if not self._ended:
