@@ -9,7 +9,7 @@ from pydantic import ValidationError
 
 from samjobs.cli.context import AsJson
 from samjobs.cli.options import not_empty
-from samjobs.cli.streams import print_out
+from samjobs.cli.streams import print_out, say
 from samjobs.errors import InvalidInput, OutputUnwritable
 from samjobs.spec import explain
 from samjobs.tokens import Entry, Role, fresh, read, sha256_of, written
@@ -48,7 +48,10 @@ def token(
 def _add(file: Path, entry: Entry) -> None:
     """Write an entry at the end of a file of tokens, which is made where there is none."""
     if file.exists():
-        read(file)  # one that is wrong already is told before anything is added
+        # One that is wrong already is told before anything is added.
+        others = sum(standing.name == entry.name for standing in read(file))
+        if others:
+            say(f"{entry.name} has {others} more in {file}, which stay valid until their entries are removed")
     try:
         ended = not file.exists() or file.read_bytes()[-1:] in (b"", b"\n")
         with file.open("a", encoding="utf-8") as opened:

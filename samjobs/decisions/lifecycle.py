@@ -83,13 +83,15 @@ def job_state(
 def _ended(counts: JobCounts, max_failed_images: int | None) -> JobVerdict:
     if counts.shards_dead:
         return JobVerdict(
-            JobState.FAILED, Reason.SHARDS_DEAD, f"{counts.shards_dead} shards are dead; {_progress(counts)}"
+            JobState.FAILED,
+            Reason.SHARDS_DEAD,
+            f"{_many(counts.shards_dead, 'shard is', 'shards are')} dead; {_progress(counts)}",
         )
     if counts.shards_cancelled:  # of a job that was not cancelled itself
         return JobVerdict(
             JobState.FAILED,
             Reason.PURGED_BY_USER,
-            f"{counts.shards_cancelled} dead shards were purged; {_progress(counts)}",
+            f"{_many(counts.shards_cancelled, 'dead shard was', 'dead shards were')} purged; {_progress(counts)}",
         )
     if max_failed_images is not None and counts.images_failed > max_failed_images:
         return JobVerdict(
@@ -100,6 +102,10 @@ def _ended(counts: JobCounts, max_failed_images: int | None) -> JobVerdict:
     if counts.images_failed and counts.images_failed == counts.images_total:
         return JobVerdict(JobState.FAILED, Reason.ALL_IMAGES_FAILED, f"all {counts.images_total} images failed")
     return JobVerdict(JobState.SUCCEEDED, Reason.COMPLETED, _progress(counts))
+
+
+def _many(count: int, one: str, more: str) -> str:
+    return f"{count} {one if count == 1 else more}"
 
 
 def _progress(counts: JobCounts) -> str:

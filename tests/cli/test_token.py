@@ -50,6 +50,12 @@ def test_with_a_file_the_entry_goes_there_and_the_token_is_alone(cli: Command, t
     ]
 
 
+def test_a_second_token_of_a_name_is_said_to_be_one_more(cli: Command, tmp_path: Path) -> None:
+    make = ("token", "ci", "-n", "acme", "--role", "viewer", "--file", tmp_path / "tokens.yaml")
+    assert cli.run(*make).err == ""
+    assert "ci has 1 more in" in cli.run(*make).err
+
+
 def test_as_json_it_is_one_object(cli: Command) -> None:
     (told,) = cli.run("token", "ci", "-n", "acme", "--role", "viewer", "--json").lines
     assert told["entry"] == {
