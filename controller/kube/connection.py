@@ -6,6 +6,8 @@ TLS.
 - `Gone`: the object is not there, or is another one; or its namespace is being deleted.
 - `KubernetesUnavailable`: no answer, a server's fault, too many requests for too long, or credentials that are not
   taken now. Asking again later is right.
+- `Unwritten`: a write was answered by a fault of the server, as when a webhook in its way fails. It may concern this
+  object alone, so whoever has others goes on with them, and asks again later.
 - `AccessDenied`: the role lacks a verb; `InvalidInput`: the object is refused. Both name the object.
 """
 
@@ -23,7 +25,7 @@ import urllib3
 from kubernetes import client, config
 
 from samjobs import __version__
-from samjobs.errors import AccessDenied, InvalidInput, KubernetesUnavailable, describe
+from samjobs.errors import AccessDenied, ErrorClass, InvalidInput, KubernetesUnavailable, SamjobsError, describe
 
 CONNECT_TIMEOUT_S, READ_TIMEOUT_S = 10.0, 30.0
 # A server that asks for patience is obeyed, so often and so long at most.
@@ -37,6 +39,12 @@ Object = dict[str, Any]
 
 class Gone(Exception):
     """The object is not there, or is another one."""
+
+
+class Unwritten(SamjobsError):
+    """The server could not write this object, now."""
+
+    error_class = ErrorClass.TRANSIENT
 
 
 class Connection:
@@ -75,7 +83,7 @@ class Connection:
         """One request, again when the server asks for that.
 
         Raises:
-            Gone, KubernetesUnavailable, AccessDenied, InvalidInput: see above.
+            Gone, KubernetesUnavailable, Unwritten, AccessDenied, InvalidInput: see above.
         """
         for _ in range(_MOST_WAITS):
             try:
@@ -83,7 +91,7 @@ class Connection:
             except client.ApiException as error:
                 wait_s = _patience(error)
                 if wait_s is None:
-                    raise _translated(error, f"{method} {path}") from None
+                    raise _translated(error, method, path) from None
                 if self._stop.wait(wait_s):
                     break
         raise KubernetesUnavailable(f"Kubernetes {self.host}: too many requests for now, at {method} {path}")
@@ -155,9 +163,9 @@ def _patience(error: client.ApiException) -> float | None:
     return min(float(asked), _LONGEST_WAIT_S) if asked.isdecimal() else None
 
 
-def _translated(error: client.ApiException, what: str) -> Exception:
+def _translated(error: client.ApiException, method: str, path: str) -> Exception:
     told = _told(error)
-    message = f"{what}: {error.status} {told.get('message') or error.reason}"
+    message = f"{method} {path}: {error.status} {told.get('message') or error.reason}"
     causes = (told.get("details") or {}).get("causes") or ()
     if error.status in (404, 409) or any(cause.get("reason") == "NamespaceTerminating" for cause in causes):
         return Gone(message)
@@ -167,6 +175,8 @@ def _translated(error: client.ApiException, what: str) -> Exception:
     untyped = error.status == 500 and "failed to create typed patch object" in (told.get("message") or "")
     if error.status in (400, 413, 415, 422) or untyped:
         return InvalidInput(f"Kubernetes refuses {message}")
+    if error.status >= 500 and method != "GET":
+        return Unwritten(f"Kubernetes cannot do now {message}")
     return KubernetesUnavailable(f"Kubernetes cannot answer now: {message}")
 
 

@@ -8,6 +8,7 @@ import logging
 from typing import Any
 
 from controller.kube.api import Kube
+from controller.kube.connection import Unwritten
 from controller.kube.crd import crds, schema_version
 from controller.kube.installation import DefaultPool, Installation
 from samjobs.errors import AccessDenied, InvalidInput, describe
@@ -38,7 +39,7 @@ class Defaults:
                 continue
             try:
                 self._kube.apply_pool(manifest(pool, self._namespace))
-            except (AccessDenied, InvalidInput) as error:
+            except (AccessDenied, InvalidInput, Unwritten) as error:
                 log.error("default pool %s: %s", pool.name, describe(error))
                 continue
             self._applied.add(pool.name)

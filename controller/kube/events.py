@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from controller.kube.api import Kube
+from controller.kube.connection import Unwritten
 from samjobs.errors import AccessDenied, InvalidInput, storable
 from samjobs.names import FIELD_MANAGER
 
@@ -55,7 +56,7 @@ class Events:
             return
         try:
             self._write(obj, name, kind, reason, message, 1 + (told.unwritten if told else 0))
-        except (AccessDenied, InvalidInput) as error:
+        except (AccessDenied, InvalidInput, Unwritten) as error:
             log.warning("event %s at %s is not told: %s", reason, obj["metadata"]["name"], error)
         self._told[name] = _Told(time.monotonic())
         self._told.move_to_end(name)

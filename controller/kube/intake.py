@@ -17,6 +17,7 @@ from uuid import UUID
 
 from controller import ACTOR
 from controller.kube.api import Kube
+from controller.kube.connection import Unwritten
 from controller.kube.objects import Known, Objects, refuse
 from controller.kube.wakes import Woken
 from controller.metrics import Metrics
@@ -184,7 +185,7 @@ class Intake:
             self._do(action, subject)
         except OUTAGES:
             raise
-        except (InvalidInput, AccessDenied) as error:
+        except (InvalidInput, AccessDenied, Unwritten) as error:
             log.warning("samjob=%s %s: %s", name, action.do.value, error)
         except Exception:
             log.exception("samjob=%s %s failed; it is tried again", name, action.do.value)

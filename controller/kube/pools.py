@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from controller.kube.api import Kube
+from controller.kube.connection import Unwritten
 from controller.kube.deployment import deployment_name, manifest, pool_labels, selector
 from controller.kube.events import Events
 from controller.kube.installation import Installation
@@ -87,7 +88,7 @@ class Pools:
             standing = deployments.get((pool.namespace, deployment_name(pool.name)))
             try:
                 self._see_to(self._gather(pool, standing, facts), spec, refusal, facts)
-            except (AccessDenied, InvalidInput) as error:
+            except (AccessDenied, InvalidInput, Unwritten) as error:
                 self._say(pool, describe(error))
             else:
                 self._faults.pop(pool.key, None)

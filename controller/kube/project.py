@@ -16,6 +16,7 @@ from typing import Any
 from uuid import UUID
 
 from controller.kube.api import Kube
+from controller.kube.connection import Unwritten
 from controller.kube.events import Events
 from controller.kube.intake import OUTAGES
 from controller.kube.objects import Known, Objects, digest_of
@@ -66,6 +67,7 @@ class Project:
         self._metrics = metrics
         self._alive_within_s = alive_within_s
         self._beat = beat
+        self._unwritten: dict[UUID, str] = {}  # why, as it was logged
         self._open: set[UUID] = set()  # whose row had not ended when it was last told of
         self._regions: frozenset[str] = frozenset()
         self._least_s = least_s
@@ -123,25 +125,39 @@ class Project:
                 waits = None
                 if job is not None:
                     waits = jobstatus.waits_for(job.state, job.not_before, job.region in self._regions, at)
-                self._try(known, job, waits)
+                if not self._try(known, job, waits):
+                    continue
             self._objects.due.discard(uid)
             self._beat()
 
-    def _try(self, known: Known, job: Job | None, waits_for: Reason | None) -> None:
-        """Write one status where it differs; what is refused is left until the row or the object changes."""
+    def _try(self, known: Known, job: Job | None, waits_for: Reason | None) -> bool:
+        """Write one status where it differs; what is refused is left until the row or the object changes.
+
+        Returns:
+            False when the server could not, and is to be asked again.
+        """
         try:
             status = _status(known, job, waits_for)
-            if digest_of(status) != known.status and self._written(known, status):
+            # Told also where only the Event is lacking, because that is where the last try ended.
+            if digest_of(status) == known.status or self._written(known, status):
                 self._tell(known, status)
         except OUTAGES:
             raise
+        except Unwritten as error:
+            known.written_at = time.monotonic()
+            if self._unwritten.get(known.uid) != str(error):
+                self._unwritten[known.uid] = str(error)
+                log.warning("samjob=%s/%s status: %s", known.namespace, known.name, error)
+            return False
         except (InvalidInput, AccessDenied) as error:
             log.warning("samjob=%s/%s status: %s", known.namespace, known.name, error)
         except Exception:
             log.exception("samjob=%s/%s: its status could not be written", known.namespace, known.name)
             self._metrics.unexpected("project")
-            return
+            return True
+        self._unwritten.pop(known.uid, None)
         known.told_as = None if job is None else (job.updated_at, waits_for)
+        return True
 
     def _written(self, known: Known, status: dict[str, Any]) -> bool:
         """Write a status; False when the object is gone."""
@@ -157,12 +173,12 @@ class Project:
     def _tell(self, known: Known, status: dict[str, Any]) -> None:
         """An Event where a job has ended since the last writing, and keep the conditions for the next."""
         before = {one.get("type") for one in known.conditions if one.get("status") == "True"}
-        known.conditions = status["conditions"]
         for one in status["conditions"]:
             kind = one["type"]
             if one["status"] == "True" and kind in _NORMAL and kind not in before:
                 normal = _NORMAL[Condition(kind)]
                 self._events.tell(known.manifest, "Normal" if normal else "Warning", one["reason"], one["message"])
+        known.conditions = status["conditions"]
 
 
 def _status(known: Known, job: Job | None, waits_for: Reason | None) -> dict[str, Any]:

@@ -1,8 +1,10 @@
 """Rows are told at their SamJobs: once for each change, and whatever others write there."""
 
 import json
+from collections.abc import Iterator
+from contextlib import contextmanager
 
-from samjobs.names import Reason
+from samjobs.names import GROUP, Reason
 from samjobs.states import ImageState
 from samjobs.store import jobs
 from tests.controller.kube.bed import Bed
@@ -157,6 +159,50 @@ def test_an_object_that_vanished_stops_no_other(bed: Bed) -> None:
     bed.delete("a")
     assert bed.tell() == 1
     assert bed.status("b")["phase"] == "Queued"
+
+
+def test_a_webhook_that_fails_on_one_object_stops_no_other(bed: Bed) -> None:
+    for name in ("a", "b"):
+        bed.apply(name)
+    bed.kubectl("label", "samjob", "a", "-n", bed.namespace, "watched-by=nobody")
+    bed.take_in()
+    with failing_webhook(bed, {"watched-by": "nobody"}):
+        assert bed.tell() == 1
+        assert bed.status("b")["phase"] == "Queued"
+        assert bed.status("a") == {}
+    until(lambda: bed.tell() == 1, "it is tried again")
+    assert bed.status("a")["phase"] == "Queued"
+
+
+@contextmanager
+def failing_webhook(bed: Bed, labels: dict[str, str]) -> Iterator[None]:
+    """Statuses of SamJobs with these labels are for a webhook to judge that nobody answers."""
+    webhook = {
+        "name": "nobody.example.com",
+        "clientConfig": {"url": "https://127.0.0.1:1/judge"},
+        "rules": [
+            {"apiGroups": [GROUP], "apiVersions": ["*"], "resources": ["samjobs/status"], "operations": ["UPDATE"]}
+        ],
+        "objectSelector": {"matchLabels": labels},
+        "namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": bed.namespace}},
+        "failurePolicy": "Fail",
+        "sideEffects": "None",
+        "timeoutSeconds": 1,
+        "admissionReviewVersions": ["v1"],
+    }
+    kind, meta = "ValidatingWebhookConfiguration", {"name": f"{bed.namespace}-nobody"}
+    made = {"apiVersion": "admissionregistration.k8s.io/v1", "kind": kind, "metadata": meta, "webhooks": [webhook]}
+    bed.kubectl("create", "-f", "-", input=json.dumps(made))
+    body = json.dumps({"status": {"phase": "Queued"}})
+    patch = ("patch", "samjob", "a", "-n", bed.namespace, "--subresource=status", "--type=merge", "-p", body)
+
+    def in_the_way() -> bool:
+        return "failed calling webhook" in bed.kubectl(*patch, "--dry-run=server", check=False)
+
+    until(in_the_way, "the API server asks the webhook")
+    yield
+    bed.kubectl("delete", kind, meta["name"])
+    until(lambda: not in_the_way(), "the API server asks it no more")
 
 
 def test_the_generation_that_was_acted_on_is_told(bed: Bed) -> None:
