@@ -1,7 +1,6 @@
 """The application: all routes, what holds for each of them, and its own description."""
 
-from collections.abc import Callable
-from typing import Any
+from functools import cache
 
 from fastapi import Depends, FastAPI, Request
 from fastapi.routing import APIRoute
@@ -33,7 +32,7 @@ def create_app(context: Context | None) -> FastAPI:
     for part in (jobs, details, progress, queue, admin, me):
         app.include_router(part.router)
     add_page(app)
-    app.openapi = _once(lambda: openapi.document(app, BODIES))  # type: ignore[method-assign]
+    app.openapi = cache(lambda: openapi.document(app, BODIES))  # type: ignore[method-assign]  # as FastAPI has it done
     return app
 
 
@@ -42,17 +41,6 @@ def _operation_id(route: APIRoute) -> str:
     module = route.endpoint.__module__.rpartition(".")[2]
     first, *rest = route.endpoint.__name__.split("_")
     return first + "".join(word.capitalize() for word in (*rest, module))
-
-
-def _once(make: Callable[[], dict[str, Any]]) -> Callable[[], dict[str, Any]]:
-    made: dict[str, Any] = {}
-
-    def known() -> dict[str, Any]:
-        if not made:
-            made.update(make())
-        return made
-
-    return known
 
 
 async def _known_query(request: Request) -> None:

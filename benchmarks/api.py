@@ -5,6 +5,7 @@ figure stands what a user would do instead: the Python client, SQL with OFFSET, 
 """
 
 import os
+import random
 import statistics
 import tempfile
 import threading
@@ -238,10 +239,10 @@ def _following(api: Api, store: Store, client: Client, sizes: Sizes) -> Section:
 
 def _change(store: Store, job_ids: Sequence[UUID], told: Told, watchers: int) -> Iterator[float]:
     """Suspend a job and resume it; after how many seconds each of its followers knew."""
-    place = int(time.monotonic() * 1000) % len(job_ids)
+    place = random.randrange(len(job_ids))
     who = range(place, watchers, len(job_ids))
     for suspend, state in ((True, "suspended"), (False, "queued")):
-        time.sleep(1.1 + (time.monotonic() * 1000 % 700) / 1000)  # in no step with anybody's looks
+        time.sleep(random.uniform(1.1, 1.8))  # in no step with anybody's looks
         told.forget()
         began = time.monotonic()
         with store.begin() as conn:

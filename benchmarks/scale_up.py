@@ -98,8 +98,7 @@ class Seen:
             self._note("started")
 
     def _note(self, stage: str) -> None:
-        # Beside the database's clock, which is this machine's.
-        self._at.setdefault(stage, datetime.now(UTC))  # noqa: TID251
+        self._at.setdefault(stage, _now())
 
 
 def measure(quick: bool) -> list[Section]:
@@ -167,7 +166,7 @@ def _by_hand(site: Site, seen: Seen) -> dict[str, float]:
     pods = ("get", "pods", f"--selector=app={BY_HAND}", "--output=name")
     site.until(lambda: release.kubectl(*pods) == "", "it is at zero")
     seen.again()
-    began = datetime.now(UTC)  # noqa: TID251
+    began = _now()
     release.kubectl("scale", "deployment", BY_HAND, "--replicas=1")
     until(lambda: seen.started, "its container runs", PATIENCE_S, every_s=0.05)
     found = seen.since(began)
@@ -181,6 +180,10 @@ def _each(rounds: Sequence[Mapping[str, float]], of: Callable[[Sequence[float]],
 
 def _row(who: str, what: str, stages: Mapping[str, float]) -> dict[str, Any]:
     return {"scaled by": f"{who}, {what}"} | {stage: stages.get(stage) for stage in STAGES}
+
+
+def _now() -> datetime:
+    return datetime.now(UTC)  # noqa: TID251 - beside the database's clock, which is this machine's
 
 
 def _time(text: str) -> datetime:

@@ -15,7 +15,6 @@ nobody is let in, but for callers whose answer is still kept.
 
 import hashlib
 import json
-import os
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -29,7 +28,8 @@ from pydantic import TypeAdapter, ValidationError
 from api.access.caller import Caller, Unauthenticated, Verb
 from api.access.kept import Kept
 from samjobs import __version__
-from samjobs.errors import InvalidInput, KubernetesUnavailable, describe
+from samjobs.errors import InvalidInput, KubernetesUnavailable
+from samjobs.kubernetes import configuration
 from samjobs.names import GROUP, JOB_PLURAL
 from samjobs.spec import Name
 
@@ -207,17 +207,7 @@ def _may_be(tenant: str | None) -> bool:
 
 
 def _configuration() -> Any:
-    found = client.Configuration()
     try:
-        if os.environ.get("KUBERNETES_SERVICE_HOST") and not os.environ.get("KUBECONFIG"):
-            config.load_incluster_config(client_configuration=found)
-        else:
-            # By name: the library would take what KUBECONFIG was when it was imported.
-            config.load_kube_config(config_file=os.environ.get("KUBECONFIG"), client_configuration=found)
-    except (config.ConfigException, OSError) as error:
-        raise InvalidInput(
-            f"SAMJOBS_API_ACCESS 'kubernetes': no Kubernetes is known: {describe(error)}: run in a pod with a service"
-            " account's token, let KUBECONFIG name a file, or use tokens from a file"
-        ) from None
-    found.retries = False
-    return found
+        return configuration()
+    except InvalidInput as error:
+        raise InvalidInput(f"SAMJOBS_API_ACCESS 'kubernetes': {error}, or use tokens from a file") from None

@@ -12,7 +12,6 @@ TLS.
 """
 
 import json
-import os
 import threading
 import time
 from collections.abc import Callable, Mapping
@@ -26,6 +25,7 @@ from kubernetes import client, config
 
 from samjobs import __version__
 from samjobs.errors import AccessDenied, ErrorClass, InvalidInput, KubernetesUnavailable, SamjobsError, describe
+from samjobs.kubernetes import configuration
 
 CONNECT_TIMEOUT_S, READ_TIMEOUT_S = 10.0, 30.0
 # A server that asks for patience is obeyed, so often and so long at most.
@@ -59,7 +59,7 @@ class Connection:
 
     def __init__(self, stop: threading.Event | None = None) -> None:
         self._stop = stop or threading.Event()
-        self._client = client.ApiClient(_configuration())
+        self._client = client.ApiClient(configuration())
         self.host: str = self._client.configuration.host  # the server's address
         self._clock = (datetime.fromtimestamp(0, UTC), 0.0)
 
@@ -122,23 +122,6 @@ class Connection:
         with suppress(KeyError, TypeError, ValueError):  # a proxy in between may send another one, or none
             self._clock = (parsedate_to_datetime(response.headers["Date"]).replace(tzinfo=UTC), time.monotonic())
         return told
-
-
-def _configuration() -> Any:
-    found = client.Configuration()
-    try:
-        if os.environ.get("KUBERNETES_SERVICE_HOST") and not os.environ.get("KUBECONFIG"):
-            config.load_incluster_config(client_configuration=found)
-        else:
-            # By name: the library would take what KUBECONFIG was when it was imported.
-            config.load_kube_config(config_file=os.environ.get("KUBECONFIG"), client_configuration=found)
-    except (config.ConfigException, OSError) as error:
-        raise InvalidInput(
-            f"no Kubernetes is known: {describe(error)}: run in a pod with a service account's token, or let KUBECONFIG"
-            " name a file"
-        ) from None
-    found.retries = False
-    return found
 
 
 def _once_more(send: Callable[[], Any], host: str) -> Any:
