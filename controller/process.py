@@ -80,7 +80,7 @@ def _control(settings: Settings, stack: ExitStack) -> Exit:
         "no" if front is None else front.name,
         port.server_port,
     )
-    thread = threading.Thread(target=_passes, args=(loop,), name="loop", daemon=True)
+    thread = threading.Thread(target=_passes, args=(loop, store), name="loop", daemon=True)
     memory.settle()
     ctx.listing.start()
     ctx.sending.start()
@@ -139,9 +139,10 @@ def _health(settings: Settings, ctx: Context, loop: Loop, front: "Front | None")
     return HealthPort(settings.health_host, settings.health_port, ctx.metrics.registry, alive=alive, ready=ready)
 
 
-def _passes(loop: Loop) -> None:
+def _passes(loop: Loop, store: Store) -> None:
     try:
-        loop.run()
+        with store.kept():
+            loop.run()
     except BaseException:
         log.critical("the loop ended by an unexpected error", exc_info=True)
         raise

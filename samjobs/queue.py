@@ -101,10 +101,11 @@ class RedisQueue:
             by_queue.setdefault(_key(name), {})[message] = None
         if not by_queue:
             return
-        with self._asking() as client, client.pipeline() as pipeline:
-            pipeline.sadd(Queue.redis_queues_keys, *by_queue)
+        # One list is lengthened in one step anyway, and whoever waits for it need not wait for a transaction.
+        with self._asking() as client, client.pipeline(transaction=len(by_queue) > 1) as pipeline:
             for key, ids in by_queue.items():
                 pipeline.rpush(key, *ids)
+            pipeline.sadd(Queue.redis_queues_keys, *by_queue)
             pipeline.execute()
 
     def pop(self, queues: Sequence[str], timeout_s: float) -> str | None:

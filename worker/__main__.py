@@ -101,7 +101,8 @@ def _work(drain: Drain, settings: Settings, stack: ExitStack) -> Exit:
     loop: ShardWorker = loop_class(queue, settings.region, incarnation, run=runner.run, drain=drain, metrics=metrics)
     presence.loaded(info, resident.load_s)
     log.info("worker %s is ready: engine %s on %s", incarnation, resident.own, info.device)
-    loop.work()
+    with store.kept():
+        loop.work()
     return Exit.DONE
 
 

@@ -17,9 +17,10 @@ from samjobs.execution import shard as execution
 from samjobs.execution.shard import End, Host
 from samjobs.names import Reason
 from samjobs.segmentation.work import Outcome
+from samjobs.spec import JobSpec
 from samjobs.states import ShardState
 from samjobs.store import Connection, jobs, shards
-from samjobs.store.rows import Job, Shard, WorkerState
+from samjobs.store.rows import Shard, WorkerState
 from worker.drain import Drain
 from worker.gather import Gatherer
 from worker.metrics import BROKEN, CRITICAL, Metrics
@@ -54,53 +55,51 @@ class Runner:
         if begun is None:
             self._metrics.stale()
             return
-        job, shard = begun
+        spec, shard = begun
         self._presence.tell(WorkerState.BUSY, shard.id)
         self._metrics.begun()
         began = time.monotonic()
         end = BROKEN
         try:
-            end = self._run(job, shard)
+            end = self._run(spec, shard)
         finally:
             seconds = time.monotonic() - began
             self._metrics.ended(shard, end, seconds)
             if (image_s := self._pace.shard(seconds)) is not None:
                 self._presence.measured(image_s)
-            log.info("shard %s attempt %d of job %s: %s in %.1f s", shard.id, attempt, job.id, end, seconds)
+            log.info("shard %s attempt %d of job %s: %s in %.1f s", shard.id, attempt, shard.job_id, end, seconds)
         self._presence.stall = None
         self._gatherer.wake()
         self._resident.recover()
         self._presence.tell(WorkerState.READY)
 
-    def _begin(self, shard_id: UUID, attempt: int) -> tuple[Job, Shard] | None:
-        with self._host.store.at_once() as conn:
-            begun = shards.start(conn, shard_id, attempt, self._host.incarnation)
+    def _begin(self, shard_id: UUID, attempt: int) -> tuple[JobSpec, Shard] | None:
+        with self._host.store.begin() as conn:
+            begun = shards.start(conn, shard_id, attempt, self._host.incarnation, last=True)
         if begun is not None:
             return begun
         with self._host.store.read() as conn:
             return self._left(conn, shard_id, attempt)
 
-    def _left(self, conn: Connection, shard_id: UUID, attempt: int) -> tuple[Job, Shard] | None:
+    def _left(self, conn: Connection, shard_id: UUID, attempt: int) -> tuple[JobSpec, Shard] | None:
         """A shard that this process has begun already, and does not run: the answer to its start got lost."""
         shard = shards.get(conn, shard_id)
         ours = (ShardState.RUNNING, attempt, self._host.incarnation)
         if shard is None or (shard.state, shard.attempt, shard.incarnation) != ours:
             return None
         job = jobs.get(conn, shard.job_id)
-        return None if job is None else (job, shard)
+        return None if job is None else (job.spec, shard)
 
-    def _run(self, job: Job, shard: Shard) -> str:
+    def _run(self, spec: JobSpec, shard: Shard) -> str:
         try:
-            end = execution.run_shard(
-                self._host, shard, job.spec, self._resident, allowance=self._drain, watch=self._watch
-            )
+            end = execution.run_shard(self._host, shard, spec, self._resident, allowance=self._drain, watch=self._watch)
         except SchemaMismatch:
             raise
         except SamjobsError as error:
             if error.error_class is not ErrorClass.CRITICAL:
                 raise
             pause_s = self._host.critical_pause_s
-            log.error("shard %s of job %s, left alone for %.0f s: %s", shard.id, job.id, pause_s, describe(error))
+            log.error("shard %s of job %s, left alone for %.0f s: %s", shard.id, shard.job_id, pause_s, describe(error))
             return CRITICAL
         # What stalled is left to its lease: a picture that hangs the device must be charged.
         if end is End.LOST and self._presence.stall is None:

@@ -128,8 +128,10 @@ class LocalWorker(AbstractContextManager["LocalWorker"]):
         with self._host.store.begin() as conn:
             for claimed in shards.claim(conn, limit=1, job_id=job_id):
                 started = shards.start(conn, claimed.id, claimed.attempt, self.incarnation)
+                job = jobs.get(conn, claimed.job_id)
                 assert started is not None, "claimed in this transaction"
-                return started
+                assert job is not None
+                return job, started[1]
         return None
 
     def _run(self, job: Job, shard: Shard, listener: Listener, allowance: Allowance) -> None:

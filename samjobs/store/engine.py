@@ -9,10 +9,11 @@ Nothing here retries: `DatabaseUnavailable` is transient, and the caller knows w
 
 import math
 import sqlite3
+import threading
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
 from types import MappingProxyType
@@ -36,6 +37,7 @@ KEEPALIVE = MappingProxyType(
 )
 _WRITES = "samjobs_writes"
 _USED_AT = "samjobs_used_at"
+WIRE = "samjobs_wire"  # where a connection keeps its `wire.Wire`
 
 __all__ = ["Connection", "Store", "connect", "now"]
 
@@ -54,45 +56,77 @@ class Store:
     engine: sa.Engine
     is_sqlite: bool
     pooled: bool = False  # through pgbouncer in transaction mode
+    ask_after_s: float = 0.0
+    _mine: "_OfThread" = field(default_factory=lambda: _OfThread(), repr=False)
 
-    @contextmanager
-    def begin(self) -> Iterator[Connection]:
+    def begin(self) -> AbstractContextManager[Connection]:
         """One write transaction: committed at the end, rolled back by any exception."""
-        with self._translated(), self.engine.connect() as conn:
-            conn = conn.execution_options(**{_WRITES: True})
-            with conn.begin():
-                yield conn
+        return self._transaction(writes=True)
 
-    @contextmanager
-    def at_once(self) -> Iterator[Connection]:
-        """For one statement that needs no other: committed as it is done, which saves asking for a transaction and its
-        end. On SQLite, which takes several for the same, a write transaction."""
-        if self.is_sqlite:
-            with self.begin() as conn:
-                yield conn
-            return
-        with self._translated(), self.engine.connect() as conn:
-            yield conn.execution_options(isolation_level="AUTOCOMMIT")
-
-    @contextmanager
-    def read(self) -> Iterator[Connection]:
+    def read(self) -> AbstractContextManager[Connection]:
         """One transaction to read in; on SQLite it sees one snapshot and waits for nobody."""
-        with self._translated(), self.engine.connect() as conn, conn.begin():
-            yield conn
+        return self._transaction(writes=False)
+
+    @contextmanager
+    def kept(self) -> Iterator[None]:
+        """In the block, this thread keeps its connection from one transaction to the next.
+
+        To ask for one and to give it back takes as long as a statement, which matters where somebody waits for many
+        small transactions. Elsewhere it would keep others from a connection that nobody uses.
+        """
+        self._mine.keeps = True
+        try:
+            yield
+        finally:
+            self._mine.keeps = False
+            if (conn := self._mine.conn) is not None:
+                self._mine.conn = None
+                conn.close()
 
     def close(self) -> None:
         """Close all connections."""
         self.engine.dispose()
 
     @contextmanager
-    def _translated(self) -> Iterator[None]:
+    def _transaction(self, *, writes: bool) -> Iterator[Connection]:
         try:
-            yield
+            conn = self._take()
+            try:
+                if self.is_sqlite:
+                    conn.execution_options(**{_WRITES: writes})
+                with conn.begin():
+                    yield conn
+            except BaseException:
+                conn.close()
+                raise
+            self._give_back(conn)
         except sa_errors.SQLAlchemyError as error:
             translated = translate(error, self.name)
             if translated is None:
                 raise
             raise translated from error
+
+    def _take(self) -> Connection:
+        conn, self._mine.conn = self._mine.conn, None  # a transaction inside another one takes a second connection
+        if conn is not None and _idle_s(conn.info) < self.ask_after_s:
+            return conn
+        if conn is not None:
+            conn.close()
+        return self.engine.connect()  # which asks it
+
+    def _give_back(self, conn: Connection) -> None:
+        conn.info[_USED_AT] = time.monotonic()
+        if self._mine.keeps and self._mine.conn is None:
+            self._mine.conn = conn
+        else:
+            conn.close()
+
+
+class _OfThread(threading.local):
+    """Of one store, in one thread."""
+
+    keeps = False
+    conn: Connection | None = None  # that is kept, while no transaction uses it
 
 
 def connect(url: str, *, pooled: bool = False, connections: int | None = None, ask_after_s: float = 0.0) -> Store:
@@ -157,17 +191,17 @@ def _connect_postgres(url: sa.URL, pooled: bool, connections: int | None, ask_af
     size: dict[str, Any] = {} if connections is None else {"pool_size": connections, "max_overflow": 0}
     engine = sa.create_engine(url, connect_args=arguments, **size)
     _ask_the_idle(engine, ask_after_s)
-    return Store(name=redact(url.render_as_string(hide_password=True)), engine=engine, is_sqlite=False, pooled=pooled)
+    for event in ("rollback", "rollback_savepoint"):
+        sa.event.listen(engine, event, _rolled_back)
+    name = redact(url.render_as_string(hide_password=True))
+    return Store(name, engine, is_sqlite=False, pooled=pooled, ask_after_s=ask_after_s)
 
 
 def _ask_the_idle(engine: sa.Engine, after_s: float) -> None:
     """Have a connection that was idle for so long asked whether it still is one; if not, another is made."""
 
-    def note(_connection: Any, record: ConnectionPoolEntry) -> None:
-        record.info[_USED_AT] = time.monotonic()
-
     def ask(connection: Any, record: ConnectionPoolEntry, _proxy: Any) -> None:
-        if time.monotonic() - record.info.get(_USED_AT, math.inf) < after_s:
+        if _idle_s(record.info) < after_s:
             return
         dialect = engine.dialect
         try:
@@ -175,8 +209,18 @@ def _ask_the_idle(engine: sa.Engine, after_s: float) -> None:
         except dialect.loaded_dbapi.Error as error:
             raise sa_errors.DisconnectionError from error
 
-    sa.event.listen(engine, "checkin", note)
     sa.event.listen(engine, "checkout", ask)
+
+
+def _idle_s(info: Mapping[Any, Any]) -> float:
+    """Seconds since a connection's last transaction; below zero if it is a new one."""
+    used_at: float = info.get(_USED_AT, math.inf)
+    return time.monotonic() - used_at
+
+
+def _rolled_back(conn: Connection, *_: Any) -> None:
+    if not conn.invalidated and (wire := conn.info.get(WIRE)) is not None:
+        wire.rolled_back()
 
 
 _NOW = sa.select(db_now())

@@ -23,7 +23,7 @@ from typing import Any
 from uuid import UUID
 
 import sqlalchemy as sa
-from sqlalchemy.dialects.postgresql import ARRAY
+from sqlalchemy.dialects.postgresql import ARRAY, array
 from sqlalchemy.sql.elements import Grouping
 
 from samjobs.decisions.dispatch import Lane
@@ -274,7 +274,8 @@ def claim_lane(
     if conn.dialect.name == "sqlite":
         return _claim_step_by_step(conn, asked, at, queues, actor)
     late_at = at - timedelta(seconds=queues.late_after_s)
-    choice = {"soon": list(queues.soon), "late": list(queues.late), "late_at": late_at, "_actor": actor}
+    by_failures = zip([*_SOON, *_LATE], [*queues.soon, *queues.late], strict=True)
+    choice = {"late_at": late_at, "_actor": actor, **dict(by_failures)}
     (rows,) = together(conn, (_CLAIM_AT_ONCE, asked | choice), last=last)
     return sorted(map(_SHARD, rows), key=lambda shard: (shard.available_at, shard.job_created_at, shard.index))
 
@@ -304,10 +305,14 @@ _CLAIM = (
 )
 
 
+_SOON, _LATE = ([f"{name}_{failures}" for failures in range(MORE + 1)] for name in ("soon", "late"))
+
+
 def _claim_at_once() -> Statement:
     """The same with the queue chosen and the events written, in one statement."""
     late_at = sa.bindparam("late_at", type_=shards.c.available_at.type)
-    soon, late = (Grouping(sa.bindparam(name, type_=ARRAY(sa.Text))) for name in ("soon", "late"))
+    # Of single values: to write a list down takes Python longer.
+    soon, late = (Grouping(array([sa.bindparam(name, type_=sa.Text) for name in names])) for names in (_SOON, _LATE))
     which = sa.func.least(shards.c.failures, MORE) + 1
     queue = sa.case((shards.c.available_at <= late_at, late[which]), else_=soon[which])
     return Statement(dispatching(_CLAIM, queue=queue))

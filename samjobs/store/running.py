@@ -17,6 +17,7 @@ from samjobs.decisions.lifecycle import BEGUN
 from samjobs.decisions.retry import Verdict
 from samjobs.errors import ErrorClass
 from samjobs.names import Reason
+from samjobs.spec import JobSpec
 from samjobs.states import ImageState, JobState, ShardState
 from samjobs.store.engine import Connection, as_row, now
 from samjobs.store.notify import WOKEN, wake
@@ -39,22 +40,25 @@ from samjobs.store.window import open_window
 from samjobs.store.workers import count_images
 
 
-def start(conn: Connection, shard_id: UUID, attempt: int, incarnation: UUID) -> tuple[Job, Shard] | None:
+def start(
+    conn: Connection, shard_id: UUID, attempt: int, incarnation: UUID, *, last: bool = False
+) -> tuple[JobSpec, Shard] | None:
     """Begin to run a claimed shard: dispatched → running. None if it is no longer this attempt's to run.
 
-    The job is as it was before. Somebody waits for this, so on Postgres it is one statement, which needs no
-    transaction around it (`Store.at_once`).
+    Somebody waits for this, so on Postgres it is one statement, and of the job only what a run needs comes back.
+
+    Args:
+        last: see `together`.
     """
     check_move(ShardState.DISPATCHED, ShardState.RUNNING)
     asked = {"_id": shard_id, "_attempt": attempt, "_incarnation": incarnation, "_actor": str(incarnation)}
     if conn.dialect.name == "sqlite":
         return _start_step_by_step(conn, asked)
-    (started,) = together(conn, (_START_AT_ONCE, asked))
-    many = len(_SHARD.columns)
-    return (_JOB(started[0][many:-1]), _SHARD(started[0][:many])) if started else None
+    (started,) = together(conn, (_START_AT_ONCE, asked), last=last)
+    return (JobSpec.model_validate_json(started[0][0]), _SHARD(started[0][2:])) if started else None
 
 
-def _start_step_by_step(conn: Connection, asked: Mapping[str, Any]) -> tuple[Job, Shard] | None:
+def _start_step_by_step(conn: Connection, asked: Mapping[str, Any]) -> tuple[JobSpec, Shard] | None:
     job = lock_job_of(conn, asked["_id"])
     row = None if job is None else conn.execute(_START.returning(*shards.c), asked).one_or_none()
     if job is None or row is None:
@@ -65,7 +69,7 @@ def _start_step_by_step(conn: Connection, asked: Mapping[str, Any]) -> tuple[Job
     tell(conn, why, Subject.SHARD, job.id, ShardState.DISPATCHED, ShardState.RUNNING, shard.id)
     if job.started_at is None:
         settle_job(conn, job, why, started_at=shard.started_at)
-    return job, shard
+    return job.spec, shard
 
 
 _START = (
@@ -81,11 +85,11 @@ _START = (
 )
 
 
-_SHARD, _JOB = Reader(Shard, shards), Reader(Job, jobs)
+_SHARD = Reader(Shard, shards)
 
 
 def _start_at_once() -> Statement:
-    """All of it: the fields of Shard, then of Job.
+    """All of it: the job's spec as text, nothing, and the fields of Shard.
 
     The job is locked, the shard moved, then the job if it is its first; each gets its event, and the controllers are
     woken.
@@ -96,8 +100,8 @@ def _start_at_once() -> Statement:
     moved = _START.where(shards.c.job_id == locked.c.id).returning(*shards.c).cte("moved")
     begun = _begun(locked, moved)
     told = _told(locked, moved, begun).returning(events.c.id).cte("told")
-    given = [*(moved.c[column.name] for column in _SHARD.columns), *(locked.c[column.name] for column in _JOB.columns)]
-    return Statement(sa.select(*given, WOKEN).join_from(moved, locked, moved.c.job_id == locked.c.id).add_cte(told))
+    given = [sa.cast(locked.c.spec, sa.Text), WOKEN, *(moved.c[column.name] for column in _SHARD.columns)]
+    return Statement(sa.select(*given).join_from(moved, locked, moved.c.job_id == locked.c.id).add_cte(told))
 
 
 def _begun(locked: sa.CTE, moved: sa.CTE) -> sa.CTE:

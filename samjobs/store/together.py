@@ -2,24 +2,27 @@
 
 A lone shard passes through a handful of statements on its way to a worker. Sent one by one, each waits for the answer
 to the one before, and on a machine that was idle that waking up costs more than the statement. So those that need
-nothing of each other's answers are sent together, by the driver's pipeline, with the text that SQLAlchemy made of them
-once. What comes back is what the driver makes of it: no column type of ours looks at it.
+nothing of each other's answers are sent together (`wire.py`), in the words that SQLAlchemy made of them once. What
+comes back is what the driver makes of it: no column type of ours looks at it.
 """
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields
 from functools import cached_property
-from typing import Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
 
 import sqlalchemy as sa
 from sqlalchemy import exc as sa_errors
-from sqlalchemy.engine import Compiled, make_url
+from sqlalchemy.engine import Dialect, make_url
+from sqlalchemy.sql.compiler import SQLCompiler
 
-from samjobs.spec import JobSpec
-from samjobs.store.engine import Connection
-from samjobs.store.types import SpecJson
+from samjobs.store.engine import WIRE, Connection
 
-_DIALECT = make_url("postgresql+psycopg://").get_dialect()()
+if TYPE_CHECKING:
+    from samjobs.store.wire import Wire
+
+# As the server numbers its parameters.
+_DIALECT: Dialect = cast(Any, make_url("postgresql+psycopg://").get_dialect())(paramstyle="numeric_dollar")
 Rows = list[tuple[Any, ...]]
 Row = TypeVar("Row")
 
@@ -31,18 +34,23 @@ class Statement:
         self.statement: Any = statement
 
     @cached_property
-    def _compiled(self) -> Compiled:
-        compiled: Compiled = self.statement.compile(dialect=_DIALECT)
+    def _compiled(self) -> SQLCompiler:
+        compiled: SQLCompiler = self.statement.compile(dialect=_DIALECT)
         return compiled
 
     @cached_property
     def text(self) -> str:
-        """In the words of the driver."""
+        """In the words of the server."""
         return str(self._compiled)
 
-    def parameters(self, given: Mapping[str, Any]) -> dict[str, Any]:
-        """`given`, and what the statement holds itself."""
-        return {**self._compiled.params, **given}
+    @cached_property
+    def _held(self) -> list[tuple[str, Any]]:
+        held = self._compiled.params
+        return [(name, held[name]) for name in self._compiled.positiontup or ()]
+
+    def values(self, given: Mapping[str, Any]) -> list[Any]:
+        """Of its parameters, in their order: those given, and what the statement holds itself."""
+        return [given.get(name, held) for name, held in self._held]
 
 
 Asked = tuple[Statement, Mapping[str, Any]]
@@ -57,19 +65,26 @@ def together(conn: Connection, *asked: Asked, last: bool = False) -> Sequence[Ro
     """
     if conn.dialect.name == "sqlite":
         return [[tuple(row) for row in conn.execute(one.statement, dict(given))] for one, given in asked]
-    sent = [(one.text, one.parameters(given)) for one, given in asked]
-    for text, parameters in sent:  # who listens to what SQLAlchemy sends hears of these too
-        conn.dispatch.before_cursor_execute(conn, None, text, parameters, None, False)
-    driver: Any = conn.connection.driver_connection
+    sent = [(one.text, one.values(given)) for one, given in asked]
+    for text, values in sent:  # who listens to what SQLAlchemy sends hears of these too
+        conn.dispatch.before_cursor_execute(conn, None, text, values, None, False)
     try:
-        with driver.pipeline():
-            cursors = [driver.execute(text, parameters) for text, parameters in sent]
-            if last:
-                driver.execute("COMMIT")
-        # Not before the end of the block, which waits for the answers: else there would be two waits.
-        return [cursor.fetchall() for cursor in cursors]
+        return _wire(conn).trip(sent, last=last)
     except conn.dialect.loaded_dbapi.Error as error:
-        raise _as_of_sqlalchemy(conn, driver, error) from error
+        raise _as_of_sqlalchemy(conn, error) from error
+    except BaseException:  # a signal's, say, in the middle of a trip
+        conn.invalidate()
+        raise
+
+
+def _wire(conn: Connection) -> "Wire":
+    from samjobs.store.wire import Wire  # which needs the driver
+
+    kept = conn.info
+    if WIRE not in kept:
+        kept[WIRE] = Wire(cast(Any, conn.connection.driver_connection))
+    wire: Wire = kept[WIRE]
+    return wire
 
 
 class Reader(Generic[Row]):
@@ -90,15 +105,12 @@ class Reader(Generic[Row]):
 
 def _meaning(of: sa.types.TypeEngine[Any]) -> Callable[[Any], Any] | None:
     """What becomes of a value that the driver gives for a column of this type; None: it stays as it is."""
-    if isinstance(of, sa.Enum):
-        return of.enum_class
-    if isinstance(of, SpecJson):
-        return JobSpec.model_validate
-    return None
+    return of.enum_class if isinstance(of, sa.Enum) else None
 
 
-def _as_of_sqlalchemy(conn: Connection, driver: Any, error: Exception) -> Exception:
+def _as_of_sqlalchemy(conn: Connection, error: Exception) -> Exception:
     """The same error as if SQLAlchemy had sent the statement, its connection given up if it is broken."""
+    driver: Any = conn.connection.driver_connection
     broken = conn.dialect.is_disconnect(error, driver, None)  # type: ignore[arg-type]
     if broken:
         conn.invalidate(error)

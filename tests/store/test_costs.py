@@ -4,7 +4,6 @@ Each case runs a function of the store, takes the statements that it sent, and a
 beside thousands of finished rows. Postgres also says how many pages it touched.
 """
 
-import json
 import re
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
@@ -49,6 +48,7 @@ from samjobs.store.tables import requests as request_rows
 from samjobs.store.tables import shards as shard_rows
 from tests.postgres import database
 from tests.store.builders import ME, claim, job, new_images, only, outcomes, running, spec
+from tests.store.plans import plan_of, touched
 
 FINISHED = 5_000
 LONG_AGO = datetime(2024, 1, 1, tzinfo=UTC)
@@ -137,7 +137,7 @@ def test_no_cost_grows_with_finished_rows(busy: tuple[Store, Shard], case: str) 
             for statement, parameters in statements:
                 _walks_partial_indexes_only(conn, statement, parameters)
         else:
-            assert sum(_pages(conn, statement, parameters) for statement, parameters in statements) < MOST_PAGES
+            assert sum(touched(conn, statement, parameters) for statement, parameters in statements) < MOST_PAGES
 
 
 @pytest.mark.parametrize(
@@ -156,7 +156,7 @@ def test_a_claim_walks_its_own_index_in_order_and_sorts_nothing(
         sent = _sent_by(conn, shard, which)
         claims = [one for one in sent if re.match("(SELECT|WITH taken).*available_at <=", one[0], re.S)]
         ((statement, parameters),) = claims
-        plan = str(_explain(conn, statement, parameters))
+        plan = str(plan_of(conn, statement, parameters))
     assert re.search(rf"\b{index}\b", plan)
     assert "Sort" not in plan
     assert "TEMP B-TREE" not in plan
@@ -175,8 +175,8 @@ def test_what_a_large_job_has_already_is_looked_up_name_by_name(postgres_url: st
     with _undone(store) as conn:
         sent = _statements(conn, lambda: jobs.add_images(conn, job_id, new, keeper=ME))
         ((statement, parameters),) = [one for one in sent if re.match(r"SELECT \S+\.key,", one[0])]
-        assert _pages(conn, statement, parameters) < 5 * len(new)
-        plan = str(_explain(conn, statement, parameters))
+        assert touched(conn, statement, parameters) < 5 * len(new)
+        plan = str(plan_of(conn, statement, parameters))
     assert "uq_images_key" in plan
     assert "pk_images" not in plan
     store.close()
@@ -195,7 +195,7 @@ def test_the_demand_of_a_region_costs_no_more_in_a_long_queue(busy: tuple[Store,
             _copy(conn, shard_rows, queued, FINISHED, partial(_queued_shard, number * 10 * FINISHED, kind))
         found: list[Demand] = []
         sent = _statements(conn, lambda: found.append(scaling_queries.demand(conn, "default", most=500)))
-        pages = sum(_pages(conn, *one) for one in sent)
+        pages = sum(touched(conn, *one) for one in sent)
     assert found[0].capped
     assert pages < 300, f"{pages} pages for 500 shards of a thousand times as many"
 
@@ -290,21 +290,13 @@ def _statements(conn: Connection, act: Callable[[], object]) -> Sent:
     return sent
 
 
-def _explain(conn: Connection, statement: str, parameters: Any) -> Any:
-    if conn.dialect.name == "sqlite":
-        return [row[3] for row in conn.exec_driver_sql(f"EXPLAIN QUERY PLAN {statement}", parameters)]
-    asked = f"EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) {statement}"
-    found = conn.exec_driver_sql(asked, parameters).scalar_one()
-    return found if isinstance(found, list) else json.loads(found)
-
-
 # Not rows of a table, or one row per process or pool.
 _SMALL = ("SCAN CONSTANT", "SCAN anon", "SCAN heads", "SCAN workers", "SCAN pools")
 
 
 def _walks_partial_indexes_only(conn: Connection, statement: str, parameters: Any) -> None:
     """A SCAN in SQLite's plan is a walk over a whole index or table: only what holds nothing finished may be."""
-    for step in _explain(conn, statement, parameters):
+    for step in plan_of(conn, statement, parameters):
         if step.startswith("SCAN") and not step.startswith(_SMALL):
             index = re.search(r"INDEX (\w+)", step)
             assert index is not None, f"{step}: {statement}"
@@ -312,9 +304,3 @@ def _walks_partial_indexes_only(conn: Connection, statement: str, parameters: An
                 sa.text("SELECT sql FROM sqlite_master WHERE name = :name"), {"name": index[1]}
             ).scalar_one()
             assert " WHERE " in sql, f"{step}: {statement}"
-
-
-def _pages(conn: Connection, statement: str, parameters: Any) -> int:
-    plan = _explain(conn, statement, parameters)[0]["Plan"]
-    pages: int = plan["Shared Hit Blocks"] + plan["Shared Read Blocks"]
-    return pages

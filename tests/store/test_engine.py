@@ -2,9 +2,12 @@
 
 import socket
 import sqlite3
+import time
 import traceback
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from uuid import UUID
 
 import psycopg
 import pytest
@@ -91,6 +94,72 @@ def test_a_connection_that_breaks_is_unavailable_and_the_next_one_works(
     with pytest.raises(DatabaseUnavailable):
         lose_the_connection()
     _use(store)
+    store.close()
+
+
+def _pid(conn: Connection) -> int:
+    pid: int = conn.exec_driver_sql("SELECT pg_backend_pid()").scalar_one()
+    return pid
+
+
+def test_a_thread_that_keeps_its_connection_asks_the_pool_for_none(postgres_url: str) -> None:
+    store = connect(postgres_url, connections=1, ask_after_s=60)
+    with store.kept():
+        with store.begin() as conn:
+            first = _pid(conn)
+        with store.read() as conn:
+            assert _pid(conn) == first
+        assert store.engine.pool.checkedout() == 1
+        with ThreadPoolExecutor(1) as other, pytest.raises(DatabaseUnavailable, match="no free connection"):
+            other.submit(_use, _hasty(store)).result()
+    assert store.engine.pool.checkedout() == 0
+    _use(store)
+    assert store.engine.pool.checkedout() == 0, "kept beyond the block"
+    store.close()
+
+
+def _hasty(store: Store) -> Store:
+    store.engine.pool._timeout = 0.1
+    return store
+
+
+def test_a_transaction_in_another_one_has_a_connection_of_its_own(postgres_url: str) -> None:
+    store = connect(postgres_url, ask_after_s=60)
+    with store.kept():
+        with store.begin() as outer, store.begin() as inner:
+            assert _pid(outer) != _pid(inner)
+        assert store.engine.pool.checkedout() == 1, "one is kept, and no more"
+    store.close()
+
+
+def test_a_fault_in_a_kept_connection_is_not_the_next_transactions(postgres_url: str) -> None:
+    store = connect(postgres_url, ask_after_s=60)
+
+    def fail(job_id: UUID) -> None:
+        with store.begin() as conn:
+            jobs.set_suspend(conn, job_id, True, actor="ada")
+            raise LookupError
+
+    with store.kept():
+        job_id = job(store)
+        with pytest.raises(LookupError):
+            fail(job_id)
+        with store.begin() as conn:
+            found = jobs.get(conn, job_id)
+            assert found is not None
+            assert not found.suspend
+    store.close()
+
+
+def test_a_kept_connection_that_was_idle_is_asked_before_it_is_used(postgres_server: str, postgres_url: str) -> None:
+    store = connect(postgres_url, ask_after_s=0.2)
+    with store.kept():
+        with store.begin() as conn:
+            pid = _pid(conn)
+        with psycopg.connect(f"{postgres_server}/postgres", autocommit=True) as admin:
+            admin.execute("SELECT pg_terminate_backend(%s)", [pid])
+        time.sleep(0.3)
+        _use(store)
     store.close()
 
 

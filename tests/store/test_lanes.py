@@ -18,6 +18,7 @@ from samjobs.store import Store, connect, jobs, lanes, now, shards
 from samjobs.store.lanes import MARGIN, Heads, Look
 from samjobs.store.rows import Shard
 from tests.store.builders import job, new_images, only, outcomes, read, running, shard_of, spec
+from tests.store.plans import touched
 
 
 @pytest.fixture
@@ -331,13 +332,8 @@ def _costs(store: Store, looked: Callable[[], list[Lane]]) -> tuple[list[Lane], 
     sa.event.listen(store.engine, "before_cursor_execute", note)
     found = looked()
     sa.event.remove(store.engine, "before_cursor_execute", note)
-    pages = 0
     with store.begin() as conn:
-        for statement, parameters in sent:
-            asked = f"EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) {statement}"
-            plan = conn.exec_driver_sql(asked, parameters).scalar_one()[0]["Plan"]
-            pages += plan["Shared Hit Blocks"] + plan["Shared Read Blocks"]
-    return found, pages
+        return found, sum(touched(conn, statement, parameters) for statement, parameters in sent)
 
 
 def test_the_last_claim_of_a_transaction_commits_it(on_postgres: Store) -> None:

@@ -5,7 +5,7 @@ from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 from threading import Barrier
 from typing import Any
-from uuid import UUID, uuid4
+from uuid import UUID
 
 import pytest
 import sqlalchemy as sa
@@ -24,10 +24,11 @@ def ask(store: Store, asked: JobSpec | None = None, **columns: Any) -> Request:
     text = (asked or spec()).model_dump_json(by_alias=True)
     names = ", ".join(["spec", *columns])
     values = ", ".join([":spec", *(f":{name}" for name in columns)])
+    ids = sa.select(request_rows.c.id)
     with store.begin() as conn:
+        before = conn.execute(ids).scalars().all()
         conn.execute(sa.text(f"INSERT INTO requests ({names}) VALUES ({values})"), {"spec": text, **columns})
-        last = sa.select(request_rows.c.id).order_by(request_rows.c.created_at.desc(), request_rows.c.id)
-        found = requests.get(conn, conn.execute(last).scalars().first() or uuid4())
+        found = requests.get(conn, conn.execute(ids.where(ids.selected_columns.id.not_in(before))).scalar_one())
     assert found is not None
     return found
 
