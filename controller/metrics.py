@@ -33,7 +33,7 @@ _NOTHING = RegionStatus("", 0, 0, 0, 0, 0, 0, None)
 
 @dataclass(frozen=True)
 class PoolSize:
-    """A pool of workers on Kubernetes, as it was just decided on."""
+    """A pool of workers on Kubernetes, as it was just decided on or refused."""
 
     region: str
     name: str
@@ -129,8 +129,10 @@ class Metrics:
         replicas: dict[Values, float] = {}
         held: dict[Values, float] = {}
         for one in sizes:
-            self._board.inc(table.SCALE_DECISIONS, 1, one.reason.value)
-            held[one.region, one.name] = one.reason is Reason.UNKNOWN_DEMAND
+            refused = one.reason in (Reason.INVALID_SPEC, Reason.REGION_TAKEN)
+            held[one.region, one.name] = refused or one.reason is Reason.UNKNOWN_DEMAND
+            if not refused:
+                self._board.inc(table.SCALE_DECISIONS, 1, one.reason.value)
             replicas |= {(one.region, one.name, kind): number for kind, number in one.replicas.items()}
         self._board.replace(table.POOL_REPLICAS, replicas)
         self._board.replace(table.POOL_HELD, held)

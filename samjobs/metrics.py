@@ -234,7 +234,7 @@ POOL_REPLICAS = Metric(
 POOL_HELD = Metric(
     "samjobs_pool_scaling_held",
     Kind.GAUGE,
-    "1 while a pool keeps its number because the demand is not known.",
+    "1 while a pool keeps its number whatever waits: the demand is not known, or the pool is refused.",
     ("region", "pool"),
 )
 SCALE_DECISIONS = Metric(

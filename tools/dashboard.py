@@ -205,7 +205,7 @@ ROWS: Mapping[str, tuple[Panel, ...]] = {
         Panel(
             "Pools that hold their number",
             "bool_yes_no",
-            "Because the demand is not known.",
+            "Because the demand is not known, or the pool is refused.",
             ((f"max by (pool) (samjobs_pool_scaling_held{{{POOL}}})", "{{pool}}"),),
         ),
         Panel(

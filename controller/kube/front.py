@@ -40,6 +40,8 @@ log = logging.getLogger("controller")
 REST_S = 0.2  # between two rounds
 POOLS_S = 5.0  # between two looks at the pools when nothing was told
 LEAST_POOLS_S = 1.0
+# After a fault of the code, what a LIST costs is paid this late.
+FAULT_LIST_S = 10.0
 # The watch tells of what exists when it starts within this.
 WATCH_STARTS_S = 60.0
 # More changes than this are read by one LIST.
@@ -149,6 +151,9 @@ class Front:
         except Exception:
             log.exception("kubernetes: a part of the round failed; the next round goes on")
             self._metrics.unexpected("kubernetes")
+            # So is it here; but a fault that stays must not list everything again and again.
+            if not 0 < self._list_at - time.monotonic() < FAULT_LIST_S:
+                self._list_at = time.monotonic() + FAULT_LIST_S
         return False
 
     def _take_in(self, _stop: threading.Event) -> bool:

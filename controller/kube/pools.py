@@ -5,7 +5,8 @@ per pool, by `samjobs.decisions.scaling`; keep the decision, and carry it out. O
 change, so a round with nothing to do costs a few reads.
 
 - While the database is away nothing is known: every pool keeps its number, and says so.
-- A region has one pool, the oldest. What a refused pool had stays as it is: a spelling error ends no worker.
+- A region has one pool, the oldest. What a refused pool had stays as it is: a spelling error ends no worker. One that
+  asks for what is not allowed, and never had workers, keeps no region from a younger one.
 - The Deployment of a pool that was deleted goes by its owner reference, and its workers drain.
 """
 
@@ -48,6 +49,14 @@ class _Seen:
     busy: frozenset[str]  # names of pods
 
 
+@dataclass(frozen=True)
+class _Accepted:
+    """A pool that is followed."""
+
+    spec: PoolSpec
+    manifest: dict[str, Any]  # of its Deployment, without a worker yet
+
+
 class Pools:
     """The rounds of one controller. For one thread."""
 
@@ -79,15 +88,15 @@ class Pools:
         pools = [pool for pool in listed if not pool.leaving]
         deployments = {_key(obj): obj for obj in self._kube.list_deployments()} if pools else {}
         owners: dict[str, PoolObject] = {}
-        specs = [(pool, *_judged(pool, owners)) for pool in pools]
+        standing = {pool.key: deployments.get((pool.namespace, deployment_name(pool.name))) for pool in pools}
+        judged = [(pool, self._judged(pool, standing[pool.key] is not None, owners)) for pool in pools]
         facts = self._table.look(owners)
         self._sizes = []
-        for pool, spec, refusal in specs:
+        for pool, verdict in judged:
             if stop.is_set():
                 return
-            standing = deployments.get((pool.namespace, deployment_name(pool.name)))
             try:
-                self._see_to(self._gather(pool, standing, facts), spec, refusal, facts)
+                self._see_to(self._gather(pool, standing[pool.key], facts), verdict, facts)
             except (AccessDenied, InvalidInput, Unwritten) as error:
                 self._say(pool, describe(error))
             else:
@@ -104,21 +113,42 @@ class Pools:
         busy = facts.busy_among(pool.name, (pod.name for pod in pods if not pod.ending))
         return _Seen(pool, now, objects, pods, busy)
 
-    def _see_to(self, seen: _Seen, spec: PoolSpec | None, refusal: Refusal | None, facts: Facts) -> None:
-        scale = None
-        if spec is not None and refusal is None:
-            pool = seen.pool
-            try:
-                # Made first: of a pool whose spec cannot be followed nothing changes.
-                wanted = manifest(pool.name, pool.namespace, pool.uid, spec, 0, self._worker)
-            except InvalidInput as error:
-                refusal = Reason.INVALID_SPEC, describe(error)
-            else:
-                scale = self._scale(seen, spec, facts)
-                wanted["spec"]["replicas"] = scale.replicas
-                if fault := self._rollout.apply(pool, wanted, seen.live, seen.objects, seen.busy):
-                    refusal = Reason.INVALID_SPEC, fault
-        self._tell(seen, scale, refusal, facts)
+    def _judged(self, pool: PoolObject, stands: bool, owners: dict[str, PoolObject]) -> _Accepted | Refusal:
+        """The pool's spec and Deployment, or why there is none to follow. Whoever is first asked about a region gets it.
+
+        Args:
+            stands: it has a Deployment, whose workers may be at work in its region.
+        """
+        try:
+            spec = pool.spec()
+        except InvalidInput as error:
+            return Reason.INVALID_SPEC, describe(error)
+        try:
+            wanted = manifest(pool.name, pool.namespace, pool.uid, spec, 0, self._worker)
+        except InvalidInput as error:
+            if stands:
+                owners.setdefault(spec.region, pool)
+            return Reason.INVALID_SPEC, describe(error)
+        owner = owners.setdefault(spec.region, pool)
+        if owner is not pool:
+            return (
+                Reason.REGION_TAKEN,
+                f"spec.region: {spec.region} is worked by the older pool {owner.namespace}/{owner.name}: give another"
+                " region, or delete that pool",
+            )
+        return _Accepted(spec, wanted)
+
+    def _see_to(self, seen: _Seen, judged: _Accepted | Refusal, facts: Facts) -> None:
+        if not isinstance(judged, _Accepted):
+            there = [pod for pod in seen.pods if not pod.ending]
+            sizes = {"current": len(there), "ready": sum(pod.ready for pod in there), "busy": len(seen.busy)}
+            self._sizes.append(PoolSize(seen.pool.region, seen.pool.name, judged[0], sizes))
+            self._tell(seen, None, judged, facts)
+            return
+        scale = self._scale(seen, judged.spec, facts)
+        judged.manifest["spec"]["replicas"] = scale.replicas
+        fault = self._rollout.apply(seen.pool, judged.manifest, seen.live, seen.objects, seen.busy)
+        self._tell(seen, scale, (Reason.INVALID_SPEC, fault) if fault else None, facts)
 
     def _scale(self, seen: _Seen, spec: PoolSpec, facts: Facts) -> scaling.Scale:
         """Decide how many, and keep what the next decision has to know."""
@@ -178,19 +208,3 @@ class Pools:
 
 def _key(obj: dict[str, Any]) -> Key:
     return obj["metadata"]["namespace"], obj["metadata"]["name"]
-
-
-def _judged(pool: PoolObject, owners: dict[str, PoolObject]) -> tuple[PoolSpec | None, Refusal | None]:
-    """The pool's spec, or why there is none to follow. Whoever is first asked about a region gets it."""
-    try:
-        spec = pool.spec()
-    except InvalidInput as error:
-        return None, (Reason.INVALID_SPEC, describe(error))
-    owner = owners.setdefault(spec.region, pool)
-    if owner is not pool:
-        return None, (
-            Reason.REGION_TAKEN,
-            f"spec.region: {spec.region} is worked by the older pool {owner.namespace}/{owner.name}: give another"
-            " region, or delete that pool",
-        )
-    return spec, None

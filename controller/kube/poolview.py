@@ -46,6 +46,11 @@ class PoolObject:
         return name
 
     @property
+    def region(self) -> str:
+        """The region that it asks for, whether the rest of its spec can be followed or not."""
+        return str((self.obj.get("spec") or {}).get("region", ""))
+
+    @property
     def uid(self) -> str:
         """What tells it from an earlier one of the same name."""
         uid: str = self.obj["metadata"]["uid"]

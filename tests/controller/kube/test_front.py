@@ -190,6 +190,38 @@ def test_a_watch_that_is_silent_is_noticed(
     one.stop()
 
 
+def test_what_was_heard_before_a_fault_of_the_code_is_looked_at_again(
+    bed: Bed, postgres_url: str, redis_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(front, "FAULT_LIST_S", 0.2)
+    seldom = installation(bed.namespace, list_seconds=3600)
+    one = front.Front(
+        Settings(database_url=postgres_url, redis_url=redis_url), seldom, bed.store, Outages(60.0), Metrics()
+    )
+    lost: list[Any] = []
+
+    def fail(_intake: intake.Intake, news: list[Any]) -> None:
+        lost.extend(news)
+        raise LookupError("nobody foresaw it")
+
+    def hears() -> bool:
+        one.round(threading.Event())
+        return bool(lost)
+
+    def takes_it_in() -> bool:
+        one.round(threading.Event())
+        return bool(bed.rows("trip"))
+
+    one.round(threading.Event())
+    with monkeypatch.context() as broken:
+        broken.setattr(intake.Intake, "look_at", fail)
+        bed.apply("trip")
+        until(hears, "the watch has told of it")
+    assert not bed.rows("trip")
+    until(takes_it_in, "the next LIST finds it")
+    one.stop()
+
+
 def test_the_last_applied_annotation_is_the_only_one(bed: Bed, operators: Operators) -> None:
     operators.start()
     bed.apply("trip")

@@ -262,6 +262,37 @@ def test_a_spelling_error_ends_no_worker(world: PoolWorld) -> None:
     assert world.condition("Stalled")["status"] == "False"
 
 
+def test_a_refused_pool_is_told_to_prometheus(world: PoolWorld) -> None:
+    world.pool(replicas=1)
+    world.round()
+    assert world.metric("samjobs_pool_scaling_held") == 0
+    world.pool(replicas=1, image="evil:1")
+    world.pods("a")
+    world.round()
+    assert world.metric("samjobs_pool_scaling_held") == 1
+    assert world.metric("samjobs_pool_replicas", kind="ready") == 1
+
+
+def test_a_pool_that_never_could_run_keeps_no_region_from_another(world: PoolWorld) -> None:
+    world.pool("a", image="evil:1", scaling=STEPS)
+    world.pool("b", scaling=STEPS)
+    job(world.store, 2)
+    world.round()
+    assert world.status("a")["reason"] == "InvalidSpec"
+    assert world.replicas("b") == 1
+
+
+def test_a_pool_at_work_keeps_its_region_through_a_spelling_error(world: PoolWorld) -> None:
+    world.pool("a", scaling=STEPS)
+    world.pool("b", scaling=STEPS)
+    job(world.store, 2)
+    world.round()
+    world.pool("a", image="evil:1", scaling=STEPS)
+    world.round()
+    assert world.status("a")["reason"] == "InvalidSpec"
+    assert world.status("b")["reason"] == "RegionTaken", "two pools would work one region"
+
+
 NO_FIELD = {"nodeAffinity": {"nodes": ["a"]}}
 NO_WEIGHT = {"podAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": [{"weight": 0}]}}
 
