@@ -114,7 +114,7 @@ class Pools:
         return _Seen(pool, now, objects, pods, busy)
 
     def _judged(self, pool: PoolObject, stands: bool, owners: dict[str, PoolObject]) -> _Accepted | Refusal:
-        """The pool's spec and Deployment, or why there is none to follow. Whoever is first asked about a region gets it.
+        """The pool's spec and Deployment, or why there is none to follow. Who is first asked about a region gets it.
 
         Args:
             stands: it has a Deployment, whose workers may be at work in its region.

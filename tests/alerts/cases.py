@@ -214,8 +214,8 @@ CASES: Mapping[str, Case] = {
         {of_controller("samjobs_pool_scaling_held", **GPU): bad(0, 1)},
         since=11,
         over=71,
-        told="Pool gpu of region eu is neither made larger nor smaller: its spec is refused, or the controller does not "
-        "learn how much work there is.",
+        told="Pool gpu of region eu is neither made larger nor smaller: its spec is refused, or the controller does "
+        "not learn how much work there is.",
         labels=GPU,
     ),
     "SamJobsListenerDown": Case(
