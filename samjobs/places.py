@@ -4,8 +4,8 @@ A place is where images, prompts or results lie. What is read or written later, 
 symlinks too, and whether what a manifest names is the tenant's.
 """
 
+import errno
 from collections.abc import Iterator
-from contextlib import suppress
 from pathlib import Path
 
 from samjobs.decisions import places as rules
@@ -73,7 +73,7 @@ def refuse_output(uri: str) -> None:
         uri: stored uri of the output folder.
 
     Raises:
-        InvalidInput: a web address, or a local path on which a file lies.
+        InvalidInput: a web address, or a local path on which a file lies, or with a name that no file system takes.
     """
     if scheme_of(uri) in WEB_SCHEMES:
         raise InvalidInput(
@@ -86,7 +86,12 @@ def refuse_output(uri: str) -> None:
 
 def _file_in_the_way(path: Path) -> Path | None:
     for place in (path, *path.parents):
-        with suppress(PermissionError):  # what cannot be looked at is told when it is written to
+        try:
             if place.exists():
                 return None if place.is_dir() else place
+        except OSError as error:
+            if error.errno == errno.ENAMETOOLONG:
+                told = f"output {encode_path(path)}: {error.strerror}: give a folder of shorter names"
+                raise InvalidInput(told) from None
+            # What cannot be looked at now is told when it is written to.
     return None

@@ -95,7 +95,10 @@ class RedisQueue:
             client.ping()
 
     def push(self, messages: Sequence[tuple[str, str]]) -> None:
-        """Append (queue, id) to their queues, all or none, in one round trip. The order within a queue is kept."""
+        """Append (queue, id) to their queues, all or none, in one round trip. The order within a queue is kept.
+
+        When it raises, they may be there all the same: a start is fenced, and `heal` pushes what is not.
+        """
         by_queue: dict[str, dict[str, None]] = {}
         for name, message in messages:
             by_queue.setdefault(_key(name), {})[message] = None

@@ -38,6 +38,12 @@ def test_an_output_that_lies_under_a_file_is_refused(tmp_path: Path) -> None:
         settled(spec(Images(prefix="/photos"), f"{tmp_path}/file/out"))
 
 
+@pytest.mark.parametrize("uri", ["/" + "a" * 300, "/" + "a/" * 2047 + "a"], ids=["a name", "all of it"])
+def test_an_output_that_is_too_long_for_any_file_system_is_refused(uri: str) -> None:
+    with pytest.raises(InvalidInput, match="File name too long: give a folder of shorter names"):
+        settled(spec(Images(prefix="/photos"), uri))
+
+
 def test_the_output_becomes_a_stored_uri_and_images_stay_as_they_were_written() -> None:
     found = settled(spec(Images(prefix="file:///photos/50%25"), "file:///out/50%25"))
     assert (found.images.prefix, found.output.uri) == ("file:///photos/50%25", "/out/50%25")

@@ -6,6 +6,7 @@ since a name may be given again.
 
 import hashlib
 import json
+import logging
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -14,10 +15,12 @@ from uuid import UUID
 
 from samjobs import places
 from samjobs.decisions.intake import Wish
-from samjobs.errors import InvalidInput
+from samjobs.errors import InvalidInput, describe
 from samjobs.names import API_VERSION, JOB_KIND
 from samjobs.spec import JobSpec, parse
 from samjobs.storage.fence import Fence
+
+log = logging.getLogger("controller")
 
 LONGEST_FAULT = 2000  # characters
 
@@ -90,6 +93,13 @@ class Objects:
             spec = places.admitted(parsed, known.namespace, self.fence)
         except InvalidInput as error:
             refuse(known, str(error))
+            return None
+        except Exception as error:
+            # Whatever it is: it must not keep the others from being taken in.
+            log.exception("samjob=%s/%s cannot be judged", known.namespace, known.name)
+            refuse(
+                known, f"spec: the operator failed on it, see its log ({describe(error, 200)}): write it another way"
+            )
             return None
         known.wish = Wish(spec.suspend, spec.priority, spec.ttl_seconds_after_finished)
         known.fault = None

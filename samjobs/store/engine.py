@@ -72,7 +72,8 @@ class Store:
         """In the block, this thread keeps its connection from one transaction to the next.
 
         To ask for one and to give it back takes as long as a statement, which matters where somebody waits for many
-        small transactions. Elsewhere it would keep others from a connection that nobody uses.
+        small transactions. Elsewhere it would keep others from a connection that nobody uses. With an `ask_after_s` of
+        0 it changes nothing.
         """
         self._mine.keeps = True
         try:
@@ -112,7 +113,9 @@ class Store:
             return conn
         if conn is not None:
             conn.close()
-        return self.engine.connect()  # which asks it
+        conn = self.engine.connect()  # which asks it
+        conn.info.setdefault(_USED_AT, time.monotonic())
+        return conn
 
     def _give_back(self, conn: Connection) -> None:
         conn.info[_USED_AT] = time.monotonic()
@@ -213,7 +216,7 @@ def _ask_the_idle(engine: sa.Engine, after_s: float) -> None:
 
 
 def _idle_s(info: Mapping[Any, Any]) -> float:
-    """Seconds since a connection's last transaction; below zero if it is a new one."""
+    """Seconds since the last transaction of a connection that went well; below zero before its first one."""
     used_at: float = info.get(_USED_AT, math.inf)
     return time.monotonic() - used_at
 

@@ -44,13 +44,17 @@ class Statement:
         return str(self._compiled)
 
     @cached_property
-    def _held(self) -> list[tuple[str, Any]]:
-        held = self._compiled.params
-        return [(name, held[name]) for name in self._compiled.positiontup or ()]
+    def _binds(self) -> list[tuple[str, bool, Any]]:
+        binds = [(name, self._compiled.binds[name]) for name in self._compiled.positiontup or ()]
+        return [(name, bind.required, bind.effective_value) for name, bind in binds]
 
     def values(self, given: Mapping[str, Any]) -> list[Any]:
-        """Of its parameters, in their order: those given, and what the statement holds itself."""
-        return [given.get(name, held) for name, held in self._held]
+        """Of its parameters, in their order: those given, and what the statement holds itself.
+
+        Raises:
+            KeyError: it holds none, and none is given.
+        """
+        return [given[name] if required else given.get(name, held) for name, required, held in self._binds]
 
 
 Asked = tuple[Statement, Mapping[str, Any]]

@@ -20,7 +20,8 @@ if TYPE_CHECKING:
     from psycopg import Connection
     from psycopg.pq.abc import PGresult
 
-Rows = list[tuple[Any, ...]]
+    from samjobs.store.together import Rows
+
 Sent = tuple[str, Sequence[Any]]  # a statement with `$1` for the first of its values, and they
 
 
@@ -31,14 +32,13 @@ class Wire:
         self._driver, self._pg = driver, driver.pgconn
         self._transformer = Transformer(driver)
         self._names: dict[str, bytes] = {}  # of prepared statements, by their text
-        self._named = 0
-        self._unsure = False  # whether the server still has them
+        self._there: set[bytes] = set()  # those that the server has for sure, and not for tables as they once were
 
     def rolled_back(self) -> None:
         """After a rollback the driver makes the server forget whatever was prepared."""
-        self._unsure = True
+        self._there.clear()
 
-    def trip(self, statements: Sequence[Sent], *, last: bool = False) -> list[Rows]:
+    def trip(self, statements: Sequence[Sent], *, last: bool = False) -> "list[Rows]":
         """The rows of each statement, in the same order; each sees what the ones before it did.
 
         Args:
@@ -48,8 +48,6 @@ class Wire:
             psycopg.Error: of the first statement that failed, and none after it was run; or the connection is gone.
         """
         texts = [self._transformer.dump_sequence(values, [PyFormat.TEXT] * len(values)) for _, values in statements]
-        if self._unsure:
-            self._see_what_is_left()
         asked: list[bool] = []  # for each command: whether its answer is what somebody asked for
         try:
             self._pg.enter_pipeline_mode()
@@ -69,7 +67,7 @@ class Wire:
             raise
         for answer in answers:
             if answer.status == ExecStatus.FATAL_ERROR:
-                self._unsure = True  # a statement of a new name may not be there
+                self._there.clear()
                 raise error_from_result(answer, self._driver.info.encoding)
         return [self._rows(answer) for answer, wanted in zip(answers, asked, strict=True) if wanted]
 
@@ -81,15 +79,15 @@ class Wire:
         if self._driver.prepare_threshold is None:
             self._pg.send_query_params(statement.encode(), values)
             return [True]
-        name = self._names.get(statement)
-        if name is not None:
+        name = self._names.setdefault(statement, b"samjobs_%d" % len(self._names))
+        if name in self._there:
             self._pg.send_query_prepared(name, values)
             return [True]
-        self._named += 1
-        name = self._names[statement] = b"samjobs_%d" % self._named
+        self._pg.send_close_prepared(name)  # in case it is there after all; if not, that is no error
         self._pg.send_prepare(name, statement.encode())
         self._pg.send_query_prepared(name, values)
-        return [False, True]
+        self._there.add(name)
+        return [False, False, True]
 
     def _answers(self) -> "list[PGresult]":
         answers: list[PGresult] = []
@@ -110,14 +108,6 @@ class Wire:
             else:
                 answers.append(answer)
 
-    def _rows(self, answer: "PGresult") -> Rows:
+    def _rows(self, answer: "PGresult") -> "Rows":
         self._transformer.set_pgresult(answer)
         return self._transformer.load_rows(0, answer.ntuples, tuple)
-
-    def _see_what_is_left(self) -> None:
-        answer = self._pg.exec_(b"SELECT name FROM pg_prepared_statements")
-        if answer.status != ExecStatus.TUPLES_OK:
-            raise error_from_result(answer, self._driver.info.encoding)
-        left = {answer.get_value(row, 0) for row in range(answer.ntuples)}
-        self._names = {text: name for text, name in self._names.items() if name in left}
-        self._unsure = False

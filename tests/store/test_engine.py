@@ -6,6 +6,7 @@ import time
 import traceback
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
 from uuid import UUID
 
@@ -160,6 +161,21 @@ def test_a_kept_connection_that_was_idle_is_asked_before_it_is_used(postgres_ser
             admin.execute("SELECT pg_terminate_backend(%s)", [pid])
         time.sleep(0.3)
         _use(store)
+    store.close()
+
+
+def test_a_connection_whose_first_transaction_failed_is_asked_too(postgres_server: str, postgres_url: str) -> None:
+    store = connect(postgres_url)
+
+    def fail() -> None:
+        with store.begin() as conn:
+            with psycopg.connect(f"{postgres_server}/postgres", autocommit=True) as admin:
+                admin.execute("SELECT pg_terminate_backend(%s)", [_pid(conn)])
+            raise LookupError
+
+    with suppress(LookupError, DatabaseUnavailable):
+        fail()
+    _use(store)
     store.close()
 
 

@@ -133,6 +133,29 @@ def test_a_rollback_to_a_savepoint_makes_it_forget_too(on_postgres: Store) -> No
     assert words(on_postgres) == ["kept", "more"]
 
 
+@pytest.mark.parametrize("last", [False, True])
+def test_a_column_of_another_type_costs_one_fault_and_no_more(
+    on_postgres: Store, postgres_url: str, last: bool
+) -> None:
+    read = Statement(sa.text("SELECT word FROM words").columns())  # type: ignore[arg-type]
+    with on_postgres.begin() as conn:
+        together(conn, (read, {}))
+    migrating = connect(postgres_url)
+    with migrating.begin() as conn:
+        conn.exec_driver_sql("ALTER TABLE words ALTER word TYPE varchar")
+    migrating.close()
+    with pytest.raises(sa_errors.DBAPIError, match="cached plan"), on_postgres.begin() as conn:
+        together(conn, (read, {}), last=last)
+    with on_postgres.begin() as conn:
+        assert together(conn, (read, {}), last=last) == [[]]
+
+
+def test_a_value_that_is_forgotten_is_told(on_postgres: Store) -> None:
+    with pytest.raises(KeyError, match="word"), on_postgres.begin() as conn:
+        together(conn, (ADD, {"words": "a"}))
+    assert words(on_postgres) == []
+
+
 def test_more_than_any_buffer_holds_goes_both_ways_at_once(on_postgres: Store) -> None:
     ids = [UUID(int=number) for number in range(100_000)]
     given = sa.func.unnest(sa.bindparam("ids", type_=ARRAY(sa.Uuid()))).column_valued("id")

@@ -7,6 +7,7 @@ from uuid import UUID, uuid4
 import pytest
 
 from controller.kube.wakes import Woken
+from samjobs import places
 from samjobs.names import JOB_PLURAL, Reason
 from samjobs.spec import ImageItem, Images, JobSpec, Output, Prompts, TextPrompt
 from samjobs.states import JobState
@@ -162,6 +163,27 @@ def test_a_spec_that_only_the_controller_can_refuse_becomes_no_job(bed: Bed) -> 
     assert bed.true("trip") == {"Failed", "Finished", "Stalled"}
     assert "is a file" in bed.status("trip")["message"]
     assert bed.events("trip") == [("Warning", "InvalidSpec", 1)]
+
+
+def test_an_object_that_nobody_foresaw_keeps_no_other_from_being_taken_in(
+    bed: Bed, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    judged = places.admitted
+
+    def admitted(spec: JobSpec, tenant: str, fence: Fence) -> JobSpec:
+        if spec.priority == 7:
+            raise LookupError("nobody foresaw it")
+        return judged(spec, tenant, fence)
+
+    monkeypatch.setattr(places, "admitted", admitted)
+    bed.apply("bad", priority=7)
+    bed.apply("good")
+    bed.apply("too-long", output={"uri": "/" + "a" * 300})
+    bed.take_in()
+    assert [len(bed.rows(name)) for name in ("bad", "good", "too-long")] == [0, 1, 0]
+    bed.tell()
+    assert "nobody foresaw it" in bed.status("bad")["message"]
+    assert "File name too long" in bed.status("too-long")["message"]
 
 
 def test_a_place_of_another_namespace_is_refused_in_the_status(bed: Bed) -> None:
