@@ -4,10 +4,12 @@ charts/samjobs/README.md            a table of the values, with the comment abov
 charts/samjobs/values.schema.json   by which helm refuses a value that does not exist, or has the wrong type
 
 A value's type is that of its default. Its comment may add a line `@schema {…}` with more of JSON Schema, or
-`@schema NAME` for a schema that comes from the code: `settings` and `pools`. A map that is "as in a pod" is free.
+`@schema NAME` for one that is made here: `settings`, `pools`, `pullSecrets`. A map that is "as in a pod" is free; a
+list that is so holds maps. Labels and annotations are texts.
 """
 
 import json
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -33,6 +35,16 @@ OWN_VALUE = frozenset(
     }
 )
 _FREE = "As in a "  # a map whose comment begins so is taken over as it stands
+_TEXTS = re.compile("labels$|annotations$|^nodeSelector$", re.IGNORECASE)  # names of maps that hold nothing but texts
+_NAME: Json = {"type": "string", "minLength": 1}
+_PULL_SECRETS: Json = {
+    "items": {
+        "anyOf": [
+            _NAME,
+            {"type": "object", "additionalProperties": False, "required": ["name"], "properties": {"name": _NAME}},
+        ]
+    }
+}
 _MADE = "<!-- Made by `python -m tools.chart` from values.yaml. -->\n\n"
 _HEAD = """\
 # The samjobs chart
@@ -75,7 +87,8 @@ def _keys(node: yaml.MappingNode, path: tuple[str, ...], lines: list[str], data:
     for key, value in node.value:
         told, extra = _comment(lines, key.start_mark.line)
         here, default = (*path, key.value), data[key.value]
-        fixed = isinstance(default, dict) and default and not extra and not told.startswith(_FREE)
+        free = extra or told.startswith(_FREE) or _TEXTS.search(key.value)
+        fixed = isinstance(default, dict) and default and not free
         yield Value(here, default, told, extra, tuple(_keys(value, here, lines, default)) if fixed else ())
 
 
@@ -92,7 +105,11 @@ def _comment(lines: list[str], number: int) -> tuple[str, str]:
 def schema() -> Json:
     """The JSON schema of the values."""
     pool = _with_numbers(DefaultPool.model_json_schema(by_alias=True))
-    named = {"settings": _settings(), "pools": {"items": {key: pool[key] for key in pool if key != "$defs"}}}
+    named = {
+        "settings": _settings(),
+        "pools": {"items": {key: pool[key] for key in pool if key != "$defs"}},
+        "pullSecrets": _PULL_SECRETS,
+    }
     top = {value.path[0]: _typed(value, named) for value in values()}
     top["global"]["additionalProperties"] = True  # those of charts that this one is a part of
     top["enabled"] = {"description": "For charts that this one is a part of."}
@@ -133,11 +150,15 @@ def _of_default(value: Value, named: Json) -> Json:
             return {"type": "integer"}
         case str():
             return {"type": "string"}
+        case list() if _FREE.lower() in value.told.lower():
+            return {"type": "array", "items": {"type": "object"}}
         case list():
             return {"type": "array"}
         case dict() if value.inner:
             inner = {one.path[-1]: _typed(one, named) for one in value.inner}
             return {"type": "object", "additionalProperties": False, "properties": inner}
+        case dict() if _TEXTS.search(value.path[-1]):
+            return {"type": "object", "additionalProperties": {"type": "string"}}
         case dict():
             return {"type": "object"}
         case _:

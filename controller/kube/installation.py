@@ -4,6 +4,7 @@ Its presence (`SAMJOBS_KUBERNETES_CONFIG`) makes a controller an operator: it wa
 runs workers as pods.
 """
 
+import logging
 from pathlib import Path
 from typing import Any, Literal
 
@@ -13,6 +14,8 @@ from pydantic import Field
 from samjobs.errors import InvalidInput
 from samjobs.pool import ObjectName, PoolSpec
 from samjobs.spec import Model, parse
+
+log = logging.getLogger("controller")
 
 
 class WorkerDefaults(Model):
@@ -51,13 +54,28 @@ class Installation(Model):
 
 
 def read(path: Path) -> Installation:
-    """The file's content.
+    """The file's content, less the default pools that are wrong: each is logged and left out, since the other pools and
+    everybody's jobs do not depend on it.
 
     Raises:
-        InvalidInput: it cannot be read, or a field is wrong.
+        InvalidInput: it cannot be read, or a field outside the default pools is wrong.
     """
     try:
         data = yaml.safe_load(path.read_text(encoding="utf-8"))
     except (OSError, yaml.YAMLError) as error:
         raise InvalidInput(f"SAMJOBS_KUBERNETES_CONFIG: {path}: {error}: mount the file that the chart makes") from None
+    if isinstance(data, dict) and isinstance(data.get("defaultPools"), list):
+        pools = [pool for number, pool in enumerate(data["defaultPools"]) if _is_pool(pool, f"defaultPools.{number}")]
+        data = {**data, "defaultPools": pools}
     return parse(Installation, data, str(path))
+
+
+def _is_pool(data: Any, where: str) -> bool:
+    """Whether it is a default pool; what is wrong with it is logged."""
+    try:
+        parse(DefaultPool, data, where)
+    except InvalidInput as error:
+        name = data.get("name") if isinstance(data, dict) else None
+        log.error("default pool %s is left out: %s: correct it in the chart's value `pools`", name, error)
+        return False
+    return True

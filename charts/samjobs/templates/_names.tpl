@@ -35,9 +35,9 @@
 
 {{/* Labels by which a workload finds its pods, which can never change. Takes root and component. */}}
 {{- define "samjobs.selector" -}}
-app.kubernetes.io/name: {{ include "samjobs.name" .root }}
-app.kubernetes.io/instance: {{ .root.Release.Name }}
-app.kubernetes.io/component: {{ .component }}
+app.kubernetes.io/name: {{ include "samjobs.name" .root | quote }}
+app.kubernetes.io/instance: {{ .root.Release.Name | quote }}
+app.kubernetes.io/component: {{ .component | quote }}
 {{- end -}}
 
 {{/* Labels of every object. Takes root and component. */}}
@@ -45,8 +45,8 @@ app.kubernetes.io/component: {{ .component }}
 {{ include "samjobs.selector" . }}
 app.kubernetes.io/version: {{ .root.Chart.AppVersion | quote }}
 app.kubernetes.io/part-of: samjobs
-app.kubernetes.io/managed-by: {{ .root.Release.Service }}
-helm.sh/chart: {{ printf "%s-%s" .root.Chart.Name .root.Chart.Version | replace "+" "_" }}
+app.kubernetes.io/managed-by: {{ .root.Release.Service | quote }}
+helm.sh/chart: {{ printf "%s-%s" .root.Chart.Name .root.Chart.Version | replace "+" "_" | quote }}
 {{- with .root.Values.commonLabels }}
 {{ toYaml . }}
 {{- end }}
@@ -55,9 +55,9 @@ helm.sh/chart: {{ printf "%s-%s" .root.Chart.Name .root.Chart.Version | replace 
 {{/* The metadata of an object. Takes root, component and suffix; further labels and annotations; global: no namespace. */}}
 {{- define "samjobs.metadata" -}}
 {{- $full := include "samjobs.fullname" .root -}}
-name: {{ empty .suffix | ternary $full (printf "%s-%s" $full .suffix) }}
+name: {{ empty .suffix | ternary $full (printf "%s-%s" $full .suffix) | quote }}
 {{- if not .global }}
-namespace: {{ .namespace | default (include "samjobs.namespace" .root) }}
+namespace: {{ .namespace | default (include "samjobs.namespace" .root) | quote }}
 {{- end }}
 labels:
   {{- $own := fromYaml (include "samjobs.labels" .) }}
@@ -68,16 +68,26 @@ annotations:
 {{- end }}
 {{- end -}}
 
-{{/* The full name of an image. Takes root and image. */}}
+{{/* The full name of an image. Takes root and image; repository and tag: of an image that says neither. */}}
 {{- define "samjobs.image" -}}
 {{- $image := .image | default dict -}}
 {{- $registry := (.root.Values.global | default dict).imageRegistry | default $image.registry -}}
-{{- $name := ternary (printf "%s/%s" $registry $image.repository) $image.repository (not (empty $registry)) -}}
+{{- $repository := $image.repository | default .repository -}}
+{{- $name := ternary (printf "%s/%s" $registry $repository) $repository (not (empty $registry)) -}}
 {{- if $image.digest -}}
 {{- printf "%s@%s" $name $image.digest -}}
 {{- else -}}
-{{- printf "%s:%s" $name ($image.tag | default .root.Chart.AppVersion) -}}
+{{- printf "%s:%s" $name ($image.tag | default .tag | default .root.Chart.AppVersion) -}}
 {{- end -}}
+{{- end -}}
+
+{{/* Secrets for the registries as a pod has them, as JSON: charts around this one may give their names alone. */}}
+{{- define "samjobs.pullSecrets" -}}
+{{- $found := list -}}
+{{- range (.Values.global | default dict).imagePullSecrets -}}
+{{- $found = append $found (kindIs "string" . | ternary (dict "name" .) .) -}}
+{{- end -}}
+{{- toJson $found -}}
 {{- end -}}
 
 {{/* A value as the text of an environment variable; large numbers stay whole. */}}

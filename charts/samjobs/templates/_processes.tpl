@@ -23,13 +23,13 @@
 {{- fail (printf "%s.existingSecret and %s.url are both set: leave one of them out" .server .server) -}}
 {{- end -}}
 {{- if $given.existingSecret -}}
-name: {{ $given.existingSecret }}
-key: {{ $given.existingSecretKey | default "url" }}
+name: {{ $given.existingSecret | quote }}
+key: {{ $given.existingSecretKey | default "url" | quote }}
 {{- else if $given.url -}}
-name: {{ $full }}-addresses
+name: "{{ $full }}-addresses"
 key: {{ .server }}-url
 {{- else if include "samjobs.embedded" .root -}}
-name: {{ $full }}-{{ .embedded }}
+name: "{{ $full }}-{{ .embedded }}"
 key: url
 {{- else -}}
 {{- fail (printf "%s: no server is given: set %s.existingSecret (a Secret with the address in its key `url`), %s.url, or for a trial embedded.enabled=true" .server .server .server) -}}
@@ -78,7 +78,7 @@ key: url
 {{- define "samjobs.envFrom" -}}
 {{- with (.Values.storage | default dict).existingSecret -}}
 - secretRef:
-    name: {{ . }}
+    name: {{ . | quote }}
 {{- end -}}
 {{- end -}}
 
@@ -87,7 +87,7 @@ key: url
 {{- with (index $.Values $name | default dict).caSecret }}
 - name: {{ $name }}-ca
   secret:
-    secretName: {{ . }}
+    secretName: {{ . | quote }}
     items: [{key: ca.crt, path: ca.crt}]
 {{- end }}
 {{- end }}
@@ -116,7 +116,7 @@ key: url
       limits: {memory: 2Gi}
     {{- if include "samjobs.embedsData" . }}
     volumes:
-      - claim: {{ include "samjobs.fullname" . }}-data
+      - claim: "{{ include "samjobs.fullname" . }}-data"
         mountPath: /data
         readOnly: false
     {{- end }}
@@ -130,7 +130,7 @@ key: url
 {{- define "samjobs.addressesMark" -}}
 {{- $given := printf "%s %s" ((.Values.database | default dict).url | default "") ((.Values.redis | default dict).url | default "") -}}
 {{- if trim $given -}}
-samjobs.dev/addresses: {{ $given | sha256sum }}
+samjobs.dev/addresses: {{ $given | sha256sum | quote }}
 {{- end -}}
 {{- end -}}
 
@@ -138,16 +138,16 @@ samjobs.dev/addresses: {{ $given | sha256sum }}
 {{- define "samjobs.installation" -}}
 {{- $worker := .Values.worker | default dict -}}
 {{- $image := $worker.image | default dict -}}
-namespace: {{ include "samjobs.namespace" . }}
+namespace: {{ include "samjobs.namespace" . | quote }}
 watchNamespaces: {{ include "samjobs.watched" . }}
-listSeconds: {{ dig "listSeconds" 60 (.Values.controller | default dict) }}
+listSeconds: {{ dig "listSeconds" 60 (.Values.controller | default dict) | int64 }}
 worker:
-  image: {{ include "samjobs.image" (dict "root" . "image" $image) | quote }}
+  image: {{ include "samjobs.image" (dict "root" . "image" $image "repository" "samjobs-worker") | quote }}
   imagePullPolicy: {{ $image.pullPolicy | default "IfNotPresent" }}
-  imagePullSecrets: {{ (.Values.global | default dict).imagePullSecrets | default list | toJson }}
+  imagePullSecrets: {{ include "samjobs.pullSecrets" . }}
   allowedImages: {{ $worker.allowedImages | default list | toJson }}
   {{- with $worker.serviceAccountName }}
-  serviceAccountName: {{ . }}
+  serviceAccountName: {{ . | quote }}
   {{- end }}
   env:
     {{- include "samjobs.env" . | nindent 4 }}

@@ -31,9 +31,9 @@
 roleRef:
   apiGroup: rbac.authorization.k8s.io
   kind: {{ .kind }}
-  name: {{ .name }}
+  name: {{ .name | quote }}
 subjects:
   - kind: ServiceAccount
-    name: {{ .account | default (include "samjobs.serviceAccount" .root) }}
-    namespace: {{ include "samjobs.namespace" .root }}
+    name: {{ .account | default (include "samjobs.serviceAccount" .root) | quote }}
+    namespace: {{ include "samjobs.namespace" .root | quote }}
 {{- end -}}

@@ -11,9 +11,9 @@ matchExpressions:
 {{/* The numbers of a PodDisruptionBudget; minAvailable goes before maxUnavailable. */}}
 {{- define "samjobs.budget" -}}
 {{- if not (kindIs "invalid" .minAvailable) -}}
-minAvailable: {{ .minAvailable }}
+minAvailable: {{ .minAvailable | toJson }}
 {{- else -}}
-maxUnavailable: {{ kindIs "invalid" .maxUnavailable | ternary 1 .maxUnavailable }}
+maxUnavailable: {{ kindIs "invalid" .maxUnavailable | ternary 1 .maxUnavailable | toJson }}
 {{- end }}
 {{- with .unhealthyPodEvictionPolicy }}
 unhealthyPodEvictionPolicy: {{ . }}

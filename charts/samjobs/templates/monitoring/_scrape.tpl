@@ -1,9 +1,9 @@
 {{/* How a monitor's endpoint is scraped. */}}
 {{- define "samjobs.scrape" -}}
 path: /metrics
-interval: {{ .interval | default "30s" }}
+interval: {{ .interval | default "30s" | quote }}
 {{- with .scrapeTimeout }}
-scrapeTimeout: {{ . }}
+scrapeTimeout: {{ . | quote }}
 {{- end }}
 honorLabels: {{ .honorLabels | default false }}
 {{- with .relabelings }}
