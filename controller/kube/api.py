@@ -6,6 +6,7 @@ reads give None, writes give None or False. So is one of a namespace that is bei
 under the same name.
 """
 
+import logging
 import threading
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -16,8 +17,10 @@ from urllib.parse import quote
 from controller.kube.connection import JSON, Connection, Gone, Object
 from controller.kube.deployment import WORKER_LABELS, pool_labels, selector
 from controller.kube.installation import Installation
-from samjobs.errors import InvalidInput, KubernetesUnavailable
+from samjobs.errors import AccessDenied, InvalidInput, KubernetesUnavailable
 from samjobs.names import API_VERSION, FIELD_MANAGER, JOB_PLURAL, POOL_PLURAL
+
+log = logging.getLogger("controller")
 
 CHUNK = 500  # objects of one answer to a LIST
 
@@ -66,6 +69,7 @@ class Kube:
     def __init__(self, installation: Installation, stop: threading.Event | None = None) -> None:
         self._namespaces = installation.watch_namespaces
         self._connection = Connection(stop)
+        self._denied: dict[str, frozenset[str]] = {}  # by plural name
 
     @property
     def name(self) -> str:
@@ -83,6 +87,20 @@ class Kube:
             KubernetesUnavailable: it never answered.
         """
         return self._connection.now()
+
+    def denied(self, plural: str) -> frozenset[str]:
+        """The watched namespaces that the last complete LIST of this kind had to leave out: what was not shown of them
+        may well be there.
+
+        Args:
+            plural: `names.JOB_PLURAL`, `names.POOL_PLURAL` or "deployments".
+        """
+        return self._denied.get(plural, frozenset())
+
+    @property
+    def hides(self) -> bool:
+        """Whether a LIST of any kind had to leave a namespace out."""
+        return any(self._denied.values())
 
     # SamJobs and pools.
 
@@ -177,8 +195,33 @@ class Kube:
     # Requests.
 
     def _list(self, resource: Resource, **query: str) -> Iterator[Object]:
-        for namespace in self._namespaces or (None,):
-            yield from self._pages(resource.path(namespace), **query)
+        """Raises AccessDenied where nothing may be listed; a namespace among others is left out, and that is logged."""
+        if not self._namespaces:
+            yield from self._pages(resource.path(), **query)
+            return
+        denied: dict[str, AccessDenied] = {}
+        for namespace in self._namespaces:
+            try:
+                yield from self._pages(resource.path(namespace), **query)
+            except AccessDenied as error:
+                denied[namespace] = error
+        if len(denied) == len(self._namespaces):
+            raise denied[self._namespaces[0]]
+        self._note_denied(resource, denied)
+
+    def _note_denied(self, resource: Resource, denied: Mapping[str, AccessDenied]) -> None:
+        """Keep which namespaces were left out, and log where one begins or ends to be."""
+        before = self.denied(resource.plural)
+        for namespace in denied.keys() - before:
+            log.error(
+                "namespace %s: its %s are not seen to, all else is, until this is granted: %s",
+                namespace,
+                resource.plural,
+                denied[namespace],
+            )
+        for namespace in before - denied.keys():
+            log.warning("namespace %s: its %s are seen to again", namespace, resource.plural)
+        self._denied[resource.plural] = frozenset(denied)
 
     def _pages(self, path: str, **query: str) -> Iterator[Object]:
         more = ""

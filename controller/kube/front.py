@@ -4,7 +4,8 @@
 
 In a thread beside the pass, so that a Kubernetes API that is away delays no dispatch. A round comes when the table or
 the watch told of a change, and each second as long as the loop goes on; in it the three parts come one after the
-other, and the failure of one keeps none of the others from being done. What a LIST costs is paid every `list_seconds`.
+other, and the failure of one keeps none of the others from being done: one that lacks a right is tried again at growing
+intervals, and told once. What a LIST costs is paid every `list_seconds`.
 
 While Kubernetes is away nothing is asked of it but at growing intervals; while the database is away, pools are still
 looked at: they hold.
@@ -14,6 +15,7 @@ import logging
 import threading
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from uuid import UUID
 
 from controller.background import Background
@@ -75,6 +77,7 @@ class Front:
         self._project = Project(
             self._kube, store, objects, events, metrics, alive_within_s=alive_within_s, beat=self._beat
         )
+        self._parts = {"intake": self._take_in, "pools": self._see_to_pools, "project": self._project_rows}
         self._changed = threading.Event()
         self._list_at = time.monotonic()
         self._pools_at = self._list_at - POOLS_S
@@ -127,26 +130,35 @@ class Front:
             return False
         more = False
         try:
-            for part in (self._take_in, self._see_to_pools, self._project_rows):
+            for name, part in self._parts.items():
                 if not stop.is_set():
-                    more |= self._ran(part, stop)
-        except (KubernetesUnavailable, AccessDenied) as error:
+                    more |= self._ran(name, part, stop)
+        except KubernetesUnavailable as error:
             self._outages.failed(KUBERNETES, error)
             self._list_at = time.monotonic()
             more = False
         else:
             self._outages.fine(KUBERNETES)
-        self._metrics.up(KUBERNETES, not self._outages.away(KUBERNETES))
+        away = any(self._outages.away(one) for one in (KUBERNETES, *map(_server, self._parts)))
+        self._metrics.up(KUBERNETES, not away and not self._kube.hides)
         self._beat()
         return more
 
-    def _ran(self, part: Callable[[threading.Event], bool], stop: threading.Event) -> bool:
+    def _ran(self, name: str, part: Callable[[threading.Event], bool], stop: threading.Event) -> bool:
+        if self._outages.pause_s(_server(name)) > 0:
+            return False
         try:
-            return part(stop)
+            more = part(stop)
+        except AccessDenied as error:
+            self._outages.failed(_server(name), error)
+            # After the pause it is done anew: what was told may be lost, and nothing else shows whether it may again.
+            if part == self._take_in:
+                self._list_at = time.monotonic()
+            self._changed.set()
         except DATABASE_FAULTS as error:
             self._outages.failed(DATABASE, error)
             self._list_at = time.monotonic()  # what the watch told is gone
-        except (KubernetesUnavailable, AccessDenied):
+        except KubernetesUnavailable:
             raise
         except Exception:
             log.exception("kubernetes: a part of the round failed; the next round goes on")
@@ -154,6 +166,9 @@ class Front:
             # So is it here; but a fault that stays must not list everything again and again.
             if not 0 < self._list_at - time.monotonic() < FAULT_LIST_S:
                 self._list_at = time.monotonic() + FAULT_LIST_S
+        else:
+            self._outages.fine(_server(name))
+            return more
         return False
 
     def _take_in(self, _stop: threading.Event) -> bool:
@@ -173,7 +188,8 @@ class Front:
     def _judge_watch(self, old: frozenset[UUID]) -> None:
         """Start the watch after the first LIST, which shows that the kinds are there; later compare the two."""
         if not self.watch.started:
-            next(self._kube.pools(), None)
+            with suppress(AccessDenied):  # told by the part that needs it
+                next(self._kube.pools(), None)
             compare_schemas(self._kube)
             self.watch.start()
             self._watched_at = time.monotonic() + WATCH_STARTS_S
@@ -205,7 +221,12 @@ class Front:
         """Between two objects of thousands that are taken in: workers for the first ones need not wait for the last."""
         self._beat()
         if self._changed.is_set():
-            self._ran(self._see_to_pools, self._stop)
+            self._ran("pools", self._see_to_pools, self._stop)
 
     def _beat(self) -> None:
         self._alive_at = time.monotonic()
+
+
+def _server(part: str) -> str:
+    """By which name an outage tells of a part that Kubernetes refuses."""
+    return f"{KUBERNETES}/{part}"

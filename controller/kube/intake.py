@@ -25,6 +25,7 @@ from controller.outages import DATABASE_FAULTS
 from samjobs.decisions.intake import Action, Do, ObjectView, RowView, Wish, decide
 from samjobs.errors import AccessDenied, InvalidInput, KubernetesUnavailable, describe
 from samjobs.listing import images_of
+from samjobs.names import JOB_PLURAL
 from samjobs.spec import JobSpec
 from samjobs.storage import Storage
 from samjobs.store import Store, fronts, jobs, now, whole
@@ -77,6 +78,8 @@ class Intake:
         self._namespaces = frozenset(namespaces)
         self._beat = beat
         self._counts: Counter[str] = Counter()
+        self._faults: dict[UUID, str] = {}  # why something could not be done for an object, as it was logged
+        self._unread: set[str] = set()  # namespaces of which it was logged that no object can be read by its name
 
     def look_at_all(self) -> frozenset[UUID]:
         """LIST the objects and do what is to be done for each, and for rows whose object is gone.
@@ -93,7 +96,9 @@ class Intake:
             past = self._kube.now() - ANNOUNCED_WITHIN
             old.update(one.uid for one in known if one.created_at < past)
         # Only here: a LIST that broke off says nothing of what it did not show.
-        self._objects.forget([uid for uid in self._objects if uid not in seen])
+        unseen = [self._objects.get(uid) for uid in self._objects if uid not in seen]
+        self._objects.forget([one.uid for one in unseen if one is not None and self._is_shown(one.namespace)])
+        self._faults = {uid: fault for uid, fault in self._faults.items() if self._objects.get(uid) is not None}
         self._cancel_orphans(seen)
         return frozenset(old)
 
@@ -112,7 +117,11 @@ class Intake:
             if one.deleted:
                 gone.append(one.uid)
             else:
-                obj = self._kube.get_job(one.namespace, one.name)
+                try:
+                    obj = self._kube.get_job(one.namespace, one.name)
+                except AccessDenied as error:
+                    self._say_unread(one.namespace, error)  # the next LIST shows it
+                    continue
                 # Another uid under the name: the watch tells of it, too.
                 if obj is None or obj["metadata"]["uid"] != str(one.uid):
                     gone.append(one.uid)
@@ -186,7 +195,10 @@ class Intake:
         except OUTAGES:
             raise
         except (InvalidInput, AccessDenied, Unwritten) as error:
-            log.warning("samjob=%s %s: %s", name, action.do.value, error)
+            # Some are met again at every LIST.
+            if self._faults.get(subject.known.uid) != str(error):
+                self._faults[subject.known.uid] = str(error)
+                log.warning("samjob=%s %s: %s", name, action.do.value, error)
         except Exception:
             log.exception("samjob=%s %s failed; it is tried again", name, action.do.value)
             self._metrics.unexpected("intake")
@@ -243,17 +255,34 @@ class Intake:
         """Cancel active jobs of which a complete LIST showed no object."""
         with self._store.read() as conn:
             rows = fronts.active(conn)
-        orphans = [row for row in rows if row.uid not in seen and self._is_watched(row.tenant)]
+        orphans = [row for row in rows if row.uid not in seen and self._is_shown(row.tenant)]
         # Asked once more, each by its name: an object may have been made, and submitted, since the LIST was.
         self._cancel(row for row in orphans if not self._is_there(row))
 
-    def _is_watched(self, namespace: str) -> bool:
-        return not self._namespaces or namespace in self._namespaces
+    def _is_shown(self, namespace: str) -> bool:
+        """Whether a LIST shows what is there."""
+        watched = not self._namespaces or namespace in self._namespaces
+        return watched and namespace not in self._kube.denied(JOB_PLURAL)
 
     def _is_there(self, row: fronts.Brief) -> bool:
         self._beat()
-        obj = None if row.name is None else self._kube.get_job(row.tenant, row.name)
+        try:
+            obj = None if row.name is None else self._kube.get_job(row.tenant, row.name)
+        except AccessDenied as error:
+            self._say_unread(row.tenant, error)
+            return True  # for all that is known
         return obj is not None and obj["metadata"]["uid"] == str(row.uid)
+
+    def _say_unread(self, namespace: str, error: AccessDenied) -> None:
+        """Log once what comes of it that the objects of a namespace cannot be read by their names."""
+        if namespace not in self._unread:
+            self._unread.add(namespace)
+            log.error(
+                "namespace %s: SamJobs that change wait for the next LIST, and jobs of those that are gone are not"
+                " cancelled, until this is granted: %s",
+                namespace,
+                error,
+            )
 
     def _cancel(self, rows: Iterable[fronts.Brief]) -> None:
         for row in rows:

@@ -80,11 +80,16 @@ class Table:
                 pools.save(conn, row)
         self._last = replace(self._last, rows={**self._last.rows, key: row})
 
-    def forget(self, there: Collection[Key], namespaces: Collection[str]) -> None:
-        """Drop the pools that are no longer there, of these namespaces; of all, where none is named."""
+    def forget(self, there: Collection[Key], namespaces: Collection[str], hidden: Collection[str]) -> None:
+        """Drop the pools that are no longer there, of these namespaces (of all, where none is named), except of those
+        that are `hidden`."""
         if self._last.at is None:
             return
-        gone = [key for key in self._last.rows if key not in there and (not namespaces or key[0] in namespaces)]
+        gone = [
+            key
+            for key in self._last.rows
+            if key not in there and (not namespaces or key[0] in namespaces) and key[0] not in hidden
+        ]
         for key in gone:
             with self._store.begin() as conn:
                 pools.forget(conn, *key)

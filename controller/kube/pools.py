@@ -15,7 +15,7 @@ import threading
 from dataclasses import dataclass
 from typing import Any
 
-from controller.kube.api import Kube
+from controller.kube.api import DEPLOYMENTS, Kube
 from controller.kube.connection import Unwritten
 from controller.kube.deployment import deployment_name, manifest, pool_labels, selector
 from controller.kube.events import Events
@@ -75,6 +75,7 @@ class Pools:
         self._watched = frozenset(installation.watch_namespaces)
         self._table = Table(store, settings)
         self._rollout = Rollout(kube, events)
+        self._listed: list[PoolObject] = []  # in the last round
         self._faults: dict[Key, str] = {}  # that were logged, and last
 
     def round(self, stop: threading.Event) -> None:
@@ -84,17 +85,25 @@ class Pools:
             KubernetesUnavailable: the API does not answer; the next round goes on.
             DatabaseUnavailable: a decision could not be kept, so it was not carried out.
         """
-        listed = sorted((PoolObject(obj) for obj in self._kube.pools()), key=lambda pool: pool.age_order)
+        found = [PoolObject(obj) for obj in self._kube.pools()]
+        hidden = self._kube.denied(POOL_PLURAL)
+        # Those last seen where nothing may be listed now keep their regions.
+        found += [pool for pool in self._listed if pool.namespace in hidden]
+        self._listed = listed = sorted(found, key=lambda pool: pool.age_order)
         pools = [pool for pool in listed if not pool.leaving]
         deployments = {_key(obj): obj for obj in self._kube.list_deployments()} if pools else {}
+        unknown = self._kube.denied(DEPLOYMENTS.plural)  # whether a Deployment is there
         owners: dict[str, PoolObject] = {}
         standing = {pool.key: deployments.get((pool.namespace, deployment_name(pool.name))) for pool in pools}
-        judged = [(pool, self._judged(pool, standing[pool.key] is not None, owners)) for pool in pools]
+        stands = {pool.key: standing[pool.key] is not None or pool.namespace in unknown for pool in pools}
+        judged = [(pool, self._judged(pool, stands[pool.key], owners)) for pool in pools]
         facts = self._table.look(owners)
         self._sizes = []
         for pool, verdict in judged:
             if stop.is_set():
                 return
+            if pool.namespace in hidden or pool.namespace in unknown:
+                continue  # told by `api.py`
             try:
                 self._see_to(self._gather(pool, standing[pool.key], facts), verdict, facts)
             except (AccessDenied, InvalidInput, Unwritten) as error:
@@ -103,8 +112,8 @@ class Pools:
                 self._faults.pop(pool.key, None)
         self._metrics.pools(self._sizes)
         there = {pool.key for pool in listed}
-        self._rollout.forget(there)
-        self._table.forget(there, self._watched)
+        self._rollout.forget(there, hidden)
+        self._table.forget(there, self._watched, hidden)
 
     def _gather(self, pool: PoolObject, standing: dict[str, Any] | None, facts: Facts) -> _Seen:
         now = None if standing is None else live(standing)

@@ -81,10 +81,11 @@ class Rollout:
             self._tell_put_back(pool, before, standing)
         return None
 
-    def forget(self, there: Collection[Key]) -> None:
-        """No pools are there but these."""
+    def forget(self, there: Collection[Key], hidden: Collection[str]) -> None:
+        """No pools are there but these, and what there may be in the namespaces `hidden`."""
         for key in self._applied.keys() - there:
-            del self._applied[key]
+            if key[0] not in hidden:
+                del self._applied[key]
 
     def _tell_put_back(self, pool: PoolObject, before: _Applied, standing: Live) -> None:
         was = before.manifest["spec"]["replicas"]

@@ -4,9 +4,9 @@ Kopf runs in a thread with a loop of its own and does nothing but tell which obj
 annotation, no patch, no Event, no retries. Whoever is told reads the object itself. What kopf misses (objects that
 vanish while its watch is broken) is found by the LIST of `intake.py`.
 
-While the API is away it tries for ever, and in silence: the outage is told once, by who asks. Should its thread end for
-any other reason, `ended` is set and the process is to end: a controller that sees nothing looks like one with nothing
-to do.
+While the API is away it tries for ever, and in silence: the outage is told once, by who asks. Where its LIST or its
+watch has become too old for the API (HTTP 410), it is begun anew. Should its thread end for any other reason, `ended`
+is set and the process is to end: a controller that sees nothing looks like one with nothing to do.
 """
 
 import asyncio
@@ -17,6 +17,7 @@ import threading
 from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import replace
+from http import HTTPStatus
 from typing import Any
 from uuid import UUID
 
@@ -28,6 +29,7 @@ from samjobs.names import GROUP, JOB_PLURAL, POOL_PLURAL, VERSION
 log = logging.getLogger("controller")
 
 _LEAVE_S = 10.0
+_AGAIN_S = 2.0  # before it is begun anew
 _CLOSE_S = 0.25  # what the goodbye of a TLS connection takes, after its session is closed
 
 
@@ -78,7 +80,8 @@ class Watch:
 
     def _watch(self) -> None:
         try:
-            asyncio.run(self._operate())
+            while asyncio.run(self._operate()) and not self._stopping.wait(_AGAIN_S):
+                log.info("the watch of Kubernetes objects begins anew: what it was reading had become too old")
         except BaseException as error:
             self._failed(repr(error))
         finally:
@@ -90,10 +93,11 @@ class Watch:
             log.critical("the watch of Kubernetes objects ended: %s", why)
             self.ended.set()
 
-    async def _operate(self) -> None:
+    async def _operate(self) -> bool:
+        """Watch until the end; True when it is to be begun anew."""
         self._loop, self._stop = asyncio.get_running_loop(), asyncio.Event()
         if self._stopping.is_set():
-            return
+            return False
         mine = asyncio.all_tasks()
         tasks = await kopf.spawn_tasks(
             registry=self._registry(),
@@ -105,11 +109,17 @@ class Watch:
         )
         # Kopf ends when one of its tasks does, but may wait for another one for ever: said here, at once.
         await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
-        self._failed("; ".join(_ends(tasks)))
+        again = _too_old(tasks)
+        if again:
+            self._stop.set()
+        else:
+            self._failed("; ".join(_ends(tasks)))
         try:
-            await kopf.run_tasks(tasks, ignored=mine)
+            with suppress(*((Exception,) if again else ())):
+                await kopf.run_tasks(tasks, ignored=mine)
         finally:
             await asyncio.sleep(_CLOSE_S)
+        return again
 
     def _registry(self) -> kopf.OperatorRegistry:
         registry = kopf.OperatorRegistry()
@@ -145,6 +155,12 @@ def _ends(tasks: Iterable["asyncio.Task[Any]"]) -> list[str]:
     return [f"{task.get_name()}: {task.exception()!r}" for task in tasks if task.done() and not task.cancelled()]
 
 
+def _too_old(tasks: Iterable["asyncio.Task[Any]"]) -> bool:
+    """Whether a task ended because the API no longer has the version that was asked for."""
+    ends = [task.exception() for task in tasks if task.done() and not task.cancelled()]
+    return any(getattr(end, "status", None) == HTTPStatus.GONE for end in ends)
+
+
 def _settings() -> kopf.OperatorSettings:
     """What a careful operator sets: nothing but the watch, and no wait without an end."""
     settings = kopf.OperatorSettings()
@@ -158,6 +174,7 @@ def _settings() -> kopf.OperatorSettings:
     settings.watching.server_timeout = 300
     settings.watching.client_timeout = 330
     settings.watching.chunk_size = 500
+    settings.watching.reconnect_backoff = 1.0  # seconds; each time it begins with a LIST
     settings.queueing.error_delays = (1, 2, 3, 5, 8, 13, 21, 34, 60)
     settings.execution.max_workers = 1
     settings.process.ultimate_exiting_timeout = 20

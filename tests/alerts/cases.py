@@ -245,7 +245,8 @@ CASES: Mapping[str, Case] = {
         {of_controller("samjobs_dependency_up", name="kubernetes"): bad(1, 0)},
         since=11,
         over=71,
-        told="samjobs-controller can neither read SamJobs nor scale pools. What is in the job table goes on.",
+        told="samjobs-controller cannot read SamJobs, tell of them or scale pools: all of it, or a part that is "
+        "forbidden. What is in the job table goes on.",
         labels={"name": "kubernetes"},
     ),
     "SamJobsDeadlineAtRisk": Case(
