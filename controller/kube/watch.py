@@ -4,9 +4,9 @@ Kopf runs in a thread with a loop of its own and does nothing but tell which obj
 annotation, no patch, no Event, no retries. Whoever is told reads the object itself. What kopf misses (objects that
 vanish while its watch is broken) is found by the LIST of `intake.py`.
 
-While the API is away it tries for ever, and in silence: the outage is told once, by who asks. Where its LIST or its
-watch has become too old for the API (HTTP 410), it is begun anew. Should its thread end for any other reason, `ended`
-is set and the process is to end: a controller that sees nothing looks like one with nothing to do.
+While the API is away it tries for ever, and in silence: the outage is told once, by who asks. Should its thread end for
+any other reason, `ended` is set and the process is to end: a controller that sees nothing looks like one with nothing
+to do.
 """
 
 import asyncio
@@ -17,7 +17,6 @@ import threading
 from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import replace
-from http import HTTPStatus
 from typing import Any
 from uuid import UUID
 
@@ -29,7 +28,6 @@ from samjobs.names import GROUP, JOB_PLURAL, POOL_PLURAL, VERSION
 log = logging.getLogger("controller")
 
 _LEAVE_S = 10.0
-_AGAIN_S = 2.0  # before it is begun anew
 _CLOSE_S = 0.25  # what the goodbye of a TLS connection takes, after its session is closed
 
 
@@ -80,8 +78,7 @@ class Watch:
 
     def _watch(self) -> None:
         try:
-            while asyncio.run(self._operate()) and not self._stopping.wait(_AGAIN_S):
-                log.info("the watch of Kubernetes objects begins anew: what it was reading had become too old")
+            asyncio.run(self._operate())
         except BaseException as error:
             self._failed(repr(error))
         finally:
@@ -93,11 +90,10 @@ class Watch:
             log.critical("the watch of Kubernetes objects ended: %s", why)
             self.ended.set()
 
-    async def _operate(self) -> bool:
-        """Watch until the end; True when it is to be begun anew."""
+    async def _operate(self) -> None:
         self._loop, self._stop = asyncio.get_running_loop(), asyncio.Event()
         if self._stopping.is_set():
-            return False
+            return
         mine = asyncio.all_tasks()
         tasks = await kopf.spawn_tasks(
             registry=self._registry(),
@@ -109,17 +105,11 @@ class Watch:
         )
         # Kopf ends when one of its tasks does, but may wait for another one for ever: said here, at once.
         await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
-        again = _too_old(tasks)
-        if again:
-            self._stop.set()
-        else:
-            self._failed("; ".join(_ends(tasks)))
+        self._failed("; ".join(_ends(tasks)))
         try:
-            with suppress(*((Exception,) if again else ())):
-                await kopf.run_tasks(tasks, ignored=mine)
+            await kopf.run_tasks(tasks, ignored=mine)
         finally:
             await asyncio.sleep(_CLOSE_S)
-        return again
 
     def _registry(self) -> kopf.OperatorRegistry:
         registry = kopf.OperatorRegistry()
@@ -153,12 +143,6 @@ class Watch:
 def _ends(tasks: Iterable["asyncio.Task[Any]"]) -> list[str]:
     """How those tasks ended that did."""
     return [f"{task.get_name()}: {task.exception()!r}" for task in tasks if task.done() and not task.cancelled()]
-
-
-def _too_old(tasks: Iterable["asyncio.Task[Any]"]) -> bool:
-    """Whether a task ended because the API no longer has the version that was asked for."""
-    ends = [task.exception() for task in tasks if task.done() and not task.cancelled()]
-    return any(getattr(end, "status", None) == HTTPStatus.GONE for end in ends)
 
 
 def _settings() -> kopf.OperatorSettings:

@@ -84,7 +84,7 @@ def test_a_suspended_job_gets_its_shard_back_after_the_image_in_hand(store: Stor
         before = shard_of(store, job_id).heartbeat_at
         until(lambda: shard_of(store, job_id).heartbeat_at != before, "a heartbeat")
 
-    assert _run(store, job_id, Interrupted(2, suspend), stale_job_timeout_seconds=0.3) is End.RELEASED
+    assert _run(store, job_id, Interrupted(2, suspend), stale_job_timeout_seconds=2.0) is End.RELEASED
 
     shard = shard_of(store, job_id)
     assert (shard.state, shard.failures, shard.held) == (ShardState.QUEUED, 0, True)
@@ -143,7 +143,7 @@ def test_the_lease_is_renewed_while_the_engine_loads(store: Store, tmp_path: Pat
             until(lambda before=before: shard_of(store, job_id).heartbeat_at != before, "a heartbeat")  # type: ignore[misc]
         return OpenCVEngine()
 
-    end = _run(store, job_id, engine_for=slow, stale_job_timeout_seconds=0.3, stall_timeout_seconds=0.2)
+    end = _run(store, job_id, engine_for=slow, stale_job_timeout_seconds=1.5, stall_timeout_seconds=0.2)
 
     assert end is End.FINISHED
 
@@ -249,7 +249,7 @@ def test_a_fault_of_the_device_ends_the_run_though_the_lease_is_lost(store: Stor
         raise DeviceFault("the device fell off the bus")
 
     with pytest.raises(DeviceFault):
-        _run(store, job_id, Interrupted(1, cancelled_then_broken), stale_job_timeout_seconds=0.3)
+        _run(store, job_id, Interrupted(1, cancelled_then_broken), stale_job_timeout_seconds=2.0)
 
     assert shard_of(store, job_id).state is ShardState.CANCELLED
 

@@ -11,9 +11,7 @@ from controller.kube import watch as watch_module
 from controller.kube.wakes import Wakes, Woken
 from controller.kube.watch import Watch
 from samjobs.names import JOB_PLURAL
-from tests.cluster.client import Client
 from tests.controller.kube.bed import Bed
-from tests.controller.kube.stale import proxy
 from tests.waiting import until
 
 UID = UUID(int=1)
@@ -60,36 +58,6 @@ def test_a_watched_object_is_left_as_it_is(bed: Bed, heard: list[Woken]) -> None
     meta = bed.object("trip")["metadata"]
     assert "finalizers" not in meta
     assert meta.get("annotations") == made["metadata"].get("annotations")
-
-
-@pytest.mark.parametrize("what", ["continue=", "watch=true"])
-def test_what_has_become_too_old_is_read_anew(
-    bed: Bed, server: Client, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, what: str
-) -> None:
-    monkeypatch.setattr(watch_module, "_AGAIN_S", 0.1)
-    for number in range(3):
-        bed.apply(f"trip-{number}")
-    stale: list[str] = []
-
-    def is_stale(path: str) -> bool:
-        if stale or "/samjobs?" not in path or what not in path:
-            return False
-        stale.append(path)
-        return True
-
-    heard: set[str] = set()
-    wakes = Wakes()
-    with proxy(server, tmp_path, is_stale) as kubeconfig:
-        monkeypatch.setenv("KUBECONFIG", str(kubeconfig))
-        watch = Watch((bed.namespace,), wakes, lambda: heard.update(one.name for one in wakes.take()))
-        watch.start()
-        until(lambda: bool(stale), "one answer was too old")
-        bed.apply("later")
-        until(lambda: "later" in heard, "a new object is heard of")
-        assert not watch.ended.is_set()
-        watch.stop()
-    assert heard == {"trip-0", "trip-1", "trip-2", "later"}
-    assert watch.ended.is_set()
 
 
 def test_a_watch_that_breaks_off_begins_anew_at_leisure() -> None:
