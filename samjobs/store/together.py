@@ -30,7 +30,7 @@ Row = TypeVar("Row")
 class Statement:
     """A statement whose parameters and columns the driver itself understands."""
 
-    def __init__(self, statement: sa.Select[Any] | sa.CompoundSelect[Any]) -> None:
+    def __init__(self, statement: sa.Executable) -> None:
         self.statement: Any = statement
 
     @cached_property

@@ -159,7 +159,7 @@ def test_a_kept_connection_that_was_idle_is_asked_before_it_is_used(postgres_ser
             pid = _pid(conn)
         with psycopg.connect(f"{postgres_server}/postgres", autocommit=True) as admin:
             admin.execute("SELECT pg_terminate_backend(%s)", [pid])
-        time.sleep(0.3)
+        time.sleep(0.3)  # being idle for longer than `ask_after_s` is what is tested
         _use(store)
     store.close()
 
